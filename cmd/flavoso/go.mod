@@ -1,0 +1,13 @@
+module github.com/flavoso/flavoso-go/cmd/flavoso
+
+go 1.26.0
+
+require (
+	github.com/flavoso/flavoso-go v0.0.0
+	github.com/spf13/cobra v1.10.2
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.10 // indirect
+)
