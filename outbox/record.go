@@ -45,6 +45,9 @@ type Record struct {
 	Expires time.Time
 	// Request is what is sent, byte for byte, on every attempt.
 	Request Request
+	// Sealed holds what [Seal] encrypted; nil in records that are not sealed. A record that still has it
+	// was read without the key: its other fields are stand-ins and must not be sent.
+	Sealed []byte
 
 	State State
 	// Due is the earliest moment of the next attempt.
@@ -136,6 +139,7 @@ type Result struct {
 func (r *Record) Clone() *Record {
 	c := *r
 	c.Fingerprint = cloneBytes(r.Fingerprint)
+	c.Sealed = cloneBytes(r.Sealed)
 	c.Request.Body = cloneBytes(r.Request.Body)
 	if r.Exposure != nil {
 		e := *r.Exposure
@@ -186,6 +190,7 @@ type Tombstone struct {
 	State       State
 	Code        string // the API's error code of a rejection
 	Clean       bool   // a rejection that no earlier attempt can have caused
+	RepeatSafe  bool
 	Resource    string
-	Until       time.Time // kept at least until then; zero while the record itself is kept
+	Until       time.Time // kept at least until then
 }
