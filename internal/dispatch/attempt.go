@@ -1,0 +1,282 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/flavoso/flavoso-go/internal/wire"
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+const (
+	// staleClaim is how old a claim may get before its first byte. A machine that slept in between would
+	// otherwise send what its window, its order or its owner no longer allow.
+	staleClaim = time.Minute
+	// freshRead bounds the read after a success that may show the past.
+	freshRead = 5 * time.Second
+	// slowTries and slowFor are how often and how long an answer that is not Flavoso's is tried again
+	// before the operation is blocked.
+	slowTries = 10
+	slowFor   = 30 * time.Minute
+	// maxGenerations bounds how often a derived key that others use moves on.
+	maxGenerations = 8
+)
+
+// attempt makes the one try that a claim allows and settles what came of it.
+func (d *Dispatcher) attempt(c *connection, rec outbox.Record, began time.Time) {
+	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(len(rec.Request.Body)))
+	defer cancel()
+	t := &try{d: d, c: c, rec: &rec, start: began,
+		clean: !rec.Suspect && rec.Exposure != nil && rec.Exposure.Claim == rec.Claim.Token}
+	s := t.run(ctx)
+	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, time.Now()
+	d.settle(rec, s)
+}
+
+// try is one attempt at one operation.
+type try struct {
+	d     *Dispatcher
+	c     *connection
+	rec   *outbox.Record
+	start time.Time
+	// clean says that no earlier attempt can have reached Flavoso.
+	clean bool
+}
+
+func (t *try) run(ctx context.Context) outbox.Settlement {
+	d, c, rec := t.d, t.c, t.rec
+	if !d.cfg.Policy.Known(rec.Kind) {
+		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unknown_kind",
+			"this version does not know the call "+rec.Kind+"; a newer one may have saved it")})
+	}
+	if !t.clean {
+		if s, over := t.beforeRepeat(ctx); over {
+			return s
+		}
+	}
+	token, err := c.tokens.get(ctx)
+	if err != nil {
+		return t.noToken()
+	}
+	if t.stale() {
+		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: time.Now()})
+	}
+	x := d.cfg.Sender.Send(ctx, rec.Request, rec.WireKey, token)
+	v := d.judge(c, x, wire.Facts{Clean: t.clean})
+	return t.decide(ctx, x, v, token)
+}
+
+// stale reports whether too much time has passed since the claim, on the monotonic or the wall clock.
+func (t *try) stale() bool {
+	wall := time.Now().Round(0).Sub(t.rec.Claim.At)
+	return time.Since(t.start) > staleClaim || wall > staleClaim || wall < -staleClaim
+}
+
+// beforeRepeat settles what must not simply be sent again: an earlier attempt may have arrived.
+//
+// Within the window a key protects the repeat, except that Flavoso would execute it again after a 5xx or
+// an aborted lease (F9, F10); what is not repeat-safe is read back first for that reason. Past the window
+// the key protects nothing.
+func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
+	rec := t.rec
+	keyless := rec.WireKey == ""
+	past := t.d.pastWindow(ctx, t.c, rec)
+	if rec.RepeatSafe && (keyless || !past) {
+		return outbox.Settlement{}, false
+	}
+	if _, ok := t.d.cfg.Policy.Reader(rec); !ok {
+		if past && !rec.RepeatSafe {
+			return outbox.Settlement{To: outbox.Uncertain, Result: t.reason("window_passed",
+				"it may have been done, Flavoso has forgotten its key, and nothing can be read back")}, true
+		}
+		return outbox.Settlement{}, false
+	}
+	f := t.d.readBack(ctx, t.c, rec)
+	switch {
+	case f.Wish == Fulfilled:
+		return outbox.Settlement{To: outbox.Succeeded, Result: t.found("read_back", f)}, true
+	case f.Wish == Impossible && !rec.RepeatSafe:
+		return outbox.Settlement{To: outbox.Rejected, Result: t.found("differs", f)}, true
+	case f.Wish == Unreadable:
+		return t.again(outbox.Settlement{Last: t.last("the resource could not be read back before repeating")}), true
+	}
+	return outbox.Settlement{}, false
+}
+
+// decide turns a verdict into a settlement.
+func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token string) outbox.Settlement {
+	d, rec := t.d, t.rec
+	last := t.answered(x, v)
+	switch v.Class {
+	case wire.Success:
+		return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: t.success(ctx, x, v)})
+
+	case wire.SuccessCut:
+		// It is done; only the body is missing, and a repeat brings it.
+		return t.again(outbox.Settlement{Last: last, Result: t.result(x, v)})
+
+	case wire.InProgress:
+		delay := max(d.cfg.Delay(min(rec.Attempts-1, 2)), upward(v.RetryAfter))
+		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(delay), Last: last}
+
+	case wire.Conflict:
+		if t.clean {
+			return t.rejected(x, v, last)
+		}
+		return t.readThenJudge(ctx, x, v, last)
+
+	case wire.KeyReused:
+		if !rec.KeyDerived {
+			return t.rejected(x, v, last)
+		}
+		f := d.readBack(ctx, t.c, rec)
+		switch {
+		case f.Wish == Fulfilled:
+			r := t.found("by_other", f)
+			r.ByOther, r.RequestID = true, v.RequestID
+			return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: r})
+		case f.Wish == Unreadable:
+			return t.again(outbox.Settlement{Last: last})
+		case f.Wish == Impossible || rec.Generation >= maxGenerations:
+			return t.rejected(x, v, last)
+		}
+		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), NextGeneration: true, Last: last}
+
+	case wire.Rejected:
+		return t.rejected(x, v, last)
+
+	case wire.Unauthorized:
+		d.refused(ctx, t.c, token)
+		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
+
+	case wire.Forbidden:
+		if d.controlRead(ctx, t.c).Class == wire.Success {
+			return t.rejected(x, v, last)
+		}
+		d.refused(ctx, t.c, token)
+		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
+
+	case wire.Retry:
+		delay := max(d.cfg.Delay(rec.Attempts-1), upward(v.RetryAfter))
+		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(delay), Last: last}
+
+	case wire.NotAuthored:
+		if rec.Attempts >= slowTries && time.Since(rec.Exposure.At) >= slowFor && d.controlRead(ctx, t.c).Authored {
+			return outbox.Settlement{To: outbox.Blocked, Last: last, Result: t.reason("not_from_flavoso",
+				"something between here and Flavoso answers in its place")}
+		}
+		// Whatever stands in the way will not be gone in a moment.
+		d.failed(t.c, rec.Lane, false)
+		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(d.cfg.Delay(rec.Attempts + 4)), Last: last}
+	}
+	d.failed(t.c, rec.Lane, x.NeverSent)
+	return t.again(outbox.Settlement{NeverSent: x.NeverSent, Last: last})
+}
+
+// success is the result of an authored 2xx. An answer that may show the past is replaced by the present
+// (W9): a replay, or one that came after an attempt of unknown fate.
+func (t *try) success(ctx context.Context, x wire.Exchange, v wire.Verdict) *outbox.Result {
+	r := t.result(x, v)
+	if t.clean && !v.Replayed {
+		return r
+	}
+	if _, ok := t.d.cfg.Policy.Reader(t.rec); !ok {
+		r.Stale = v.Replayed
+		return r
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshRead)
+	defer cancel()
+	if f := t.d.readBack(ctx, t.c, t.rec); f.Body != nil {
+		r.Body, r.Resource = f.Body, f.Resource
+	} else {
+		r.Stale = true
+	}
+	return r
+}
+
+// readThenJudge decides a refusal that an earlier attempt of this very operation may have caused.
+func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
+	if _, ok := t.d.cfg.Policy.Reader(t.rec); !ok {
+		r := t.result(x, v)
+		r.Reason = "refused_after_unknown_attempt"
+		return outbox.Settlement{To: outbox.Uncertain, Last: last, Result: r}
+	}
+	switch f := t.d.readBack(ctx, t.c, t.rec); f.Wish {
+	case Fulfilled:
+		return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: t.found("read_back", f)})
+	case Unreadable:
+		return t.again(outbox.Settlement{Last: last})
+	}
+	return t.rejected(x, v, last)
+}
+
+func (t *try) rejected(x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
+	r := t.result(x, v)
+	r.Clean = t.clean
+	return t.final(outbox.Settlement{To: outbox.Rejected, Last: last, Result: r})
+}
+
+// final completes a settlement that ends the operation. When an attempt of a keyless write may still be
+// on its way, the lane's next write waits, so that the late one does not overwrite it.
+func (t *try) final(s outbox.Settlement) outbox.Settlement {
+	if t.rec.WireKey == "" && !t.clean {
+		s.LaneNotBefore = time.Now().Add(t.d.cfg.AttemptTimeout(len(t.rec.Request.Body)))
+	}
+	return s
+}
+
+// again completes a settlement that tries the operation later.
+func (t *try) again(s outbox.Settlement) outbox.Settlement {
+	s.To = outbox.Queued
+	s.Due = time.Now()
+	if t.d.ctx.Err() == nil { // what Close broke off is due again at once
+		s.Due = s.Due.Add(t.d.cfg.Delay(t.rec.Attempts - 1))
+	}
+	return s
+}
+
+// unsent completes a settlement of a claim whose request was never started.
+func (t *try) unsent(s outbox.Settlement) outbox.Settlement {
+	s.NeverSent = true
+	return s
+}
+
+// noToken handles an attempt that could not begin for want of a token: the connection is as good as
+// offline until the token source works again.
+func (t *try) noToken() outbox.Settlement {
+	t.d.failed(t.c, t.rec.Lane, true)
+	last := t.last("the token source gave no token")
+	last.NeverSent = true
+	return t.again(t.unsent(outbox.Settlement{Last: last}))
+}
+
+// last is an attempt that got no answer.
+func (t *try) last(why string) *outbox.Attempt {
+	return &outbox.Attempt{N: t.rec.Attempts, Start: t.start, End: time.Now(), Err: why}
+}
+
+// answered is the attempt as data.
+func (t *try) answered(x wire.Exchange, v wire.Verdict) *outbox.Attempt {
+	a := &outbox.Attempt{N: t.rec.Attempts, Start: x.Start, End: x.End, Status: x.Status, Code: v.Code,
+		RequestID: v.RequestID, NeverSent: x.NeverSent, RetryAfter: v.RetryAfter}
+	if x.Err != nil {
+		a.Err = x.Err.Error()
+	}
+	return a
+}
+
+// result is what an answer says of the outcome.
+func (t *try) result(x wire.Exchange, v wire.Verdict) *outbox.Result {
+	return &outbox.Result{Status: x.Status, Code: v.Code, Message: v.Message, RequestID: v.RequestID,
+		Header: x.Kept(), Body: x.Body, Truncated: x.Oversize, Replayed: v.Replayed, At: time.Now()}
+}
+
+// found is an outcome that was read back rather than answered.
+func (t *try) found(reason string, f Finding) *outbox.Result {
+	return &outbox.Result{Reason: reason, Body: f.Body, Resource: f.Resource, At: time.Now()}
+}
+
+// reason is an outcome that no answer explains.
+func (t *try) reason(reason, message string) *outbox.Result {
+	return &outbox.Result{Reason: reason, Message: message, At: time.Now()}
+}

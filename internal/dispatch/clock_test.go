@@ -1,0 +1,88 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// bootClock is a machine's uptime under the test's control.
+type bootClock struct {
+	boot string
+	up   time.Duration
+}
+
+func (b *bootClock) read() (string, time.Duration) { return b.boot, b.up }
+
+var flavosoNoon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func TestClockKnowsFlavososTimeForTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bootClock{}
+		c := &clock{uptime: b.read}
+		require.Zero(t, c.now(), "nothing was heard yet")
+
+		c.observe(flavosoNoon, time.Now())
+		time.Sleep(anchorAge)
+		require.Equal(t, flavosoNoon.Add(anchorAge), c.now())
+		time.Sleep(time.Second)
+		require.Zero(t, c.now(), "too old to rely on")
+	})
+}
+
+func TestClockIgnoresAnswersWithoutDate(t *testing.T) {
+	b := &bootClock{}
+	c := &clock{uptime: b.read}
+	c.observe(flavosoNoon, time.Now())
+	c.observe(time.Time{}, time.Now())
+	require.WithinDuration(t, flavosoNoon, c.now(), time.Minute)
+}
+
+func TestClockSeesASleepOfTheMachine(t *testing.T) {
+	b := &bootClock{boot: "a"}
+	c := &clock{uptime: b.read}
+	c.observe(flavosoNoon, time.Now())
+	b.up += 5 * time.Minute // the monotonic clock stood still meanwhile
+	require.WithinDuration(t, flavosoNoon.Add(5*time.Minute), c.now(), time.Second)
+	b.up += time.Hour
+	require.Zero(t, c.now())
+}
+
+func TestAgeOfAnExposure(t *testing.T) {
+	at := time.Date(1970, 1, 1, 0, 0, 9, 0, time.UTC)
+	cases := []struct {
+		name     string
+		now      time.Time // Flavoso's time; zero = not known
+		boot     bootClock
+		exposure outbox.Exposure
+		age      time.Duration
+		known    bool
+	}{
+		{name: "Flavoso's clock on both ends", now: flavosoNoon,
+			exposure: outbox.Exposure{At: at, Server: flavosoNoon.Add(-3 * time.Hour)}, age: 3 * time.Hour, known: true},
+		{name: "Flavoso's clock beats the boot clock", now: flavosoNoon, boot: bootClock{"a", time.Hour},
+			exposure: outbox.Exposure{Server: flavosoNoon.Add(-3 * time.Hour), Boot: "a", Uptime: 59 * time.Minute}, age: 3 * time.Hour, known: true},
+		{name: "the same boot", boot: bootClock{"a", 5 * time.Hour},
+			exposure: outbox.Exposure{At: at, Boot: "a", Uptime: 2 * time.Hour}, age: 3 * time.Hour, known: true},
+		{name: "another boot", boot: bootClock{"b", 5 * time.Hour},
+			exposure: outbox.Exposure{At: at, Boot: "a", Uptime: 2 * time.Hour}},
+		{name: "the wall clock alone is never believed", now: flavosoNoon, exposure: outbox.Exposure{At: time.Now()}},
+		{name: "a time before the exposure is no age below zero", now: flavosoNoon,
+			exposure: outbox.Exposure{Server: flavosoNoon.Add(time.Minute)}, age: 0, known: true},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &clock{uptime: tc.boot.read}
+				c.observe(tc.now, time.Now())
+				age, known := c.age(&tc.exposure)
+				require.Equal(t, tc.known, known)
+				require.Equal(t, tc.age, age)
+			})
+		})
+	}
+}

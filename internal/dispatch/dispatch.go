@@ -1,0 +1,352 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flavoso/flavoso-go/internal/wire"
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// ErrStopped ends waits when the dispatcher is closed.
+var ErrStopped = errors.New("dispatch: stopped")
+
+// Config is what a Dispatcher needs; every field but Log is required.
+type Config struct {
+	Engine      outbox.Engine
+	Sender      *wire.Sender
+	Policy      Policy
+	Connections []Connection
+	// Concurrency bounds the attempts under way at once.
+	Concurrency int
+	// Delay is the pause before the attempt after n have failed: a pure function up to its jitter.
+	Delay func(attempt int) time.Duration
+	// AttemptTimeout bounds one exchange whose request body has n bytes.
+	AttemptTimeout func(n int) time.Duration
+	// Window is how long Flavoso certainly remembers a key, margins subtracted (F5).
+	Window time.Duration
+	Uptime Uptime
+	Log    *slog.Logger
+}
+
+// Dispatcher sends what is due. See the package comment.
+type Dispatcher struct {
+	cfg    Config
+	engine outbox.Engine
+	log    *slog.Logger
+
+	ctx  context.Context // ends when Close begins
+	stop context.CancelFunc
+	jobs sync.WaitGroup // the loop, attempts and probes
+	kick chan struct{}  // makes the loop look again
+
+	clock   clock
+	waiters waiters
+
+	mu          sync.Mutex
+	connections map[string]*connection
+	inflight    int
+	idle        chan struct{} // receives when an attempt ends, for Shutdown
+	draining    bool          // no new claims
+	fresh       []string      // operations to claim before all others, in order of arrival
+}
+
+// New makes a dispatcher; Start sets it going.
+func New(cfg Config) (*Dispatcher, error) {
+	log := cfg.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d := &Dispatcher{
+		cfg: cfg, engine: cfg.Engine, log: log,
+		ctx: ctx, stop: stop,
+		kick:        make(chan struct{}, 1),
+		idle:        make(chan struct{}, 1),
+		clock:       clock{uptime: cfg.Uptime},
+		waiters:     newWaiters(),
+		connections: map[string]*connection{},
+	}
+	for _, c := range cfg.Connections {
+		conn := &connection{
+			Connection: c,
+			tokens:     tokens{source: c.Token},
+			pace:       newPace(cfg.Concurrency),
+			failing:    map[string]struct{}{},
+		}
+		if err := d.loadPause(ctx, conn); err != nil {
+			stop()
+			return nil, err
+		}
+		d.connections[c.Name] = conn
+	}
+	return d, nil
+}
+
+// Start begins to send.
+func (d *Dispatcher) Start() {
+	d.jobs.Go(d.loop)
+}
+
+// Close stops at once: attempts under way are broken off, and what they were about stays saved. It joins
+// every goroutine.
+func (d *Dispatcher) Close() {
+	d.mu.Lock()
+	d.draining = true // no job may be added from here on
+	d.mu.Unlock()
+	d.stop()
+	d.jobs.Wait()
+	d.waiters.wakeAll()
+}
+
+// Shutdown starts nothing new, lets attempts under way finish until ctx ends, and then closes.
+func (d *Dispatcher) Shutdown(ctx context.Context) error {
+	defer d.Close()
+	d.mu.Lock()
+	d.draining = true
+	d.mu.Unlock()
+	for {
+		d.mu.Lock()
+		n := d.inflight
+		d.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-d.idle:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-d.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Submit saves an operation. When it can be sent at once, the first claim and its exposure mark are part
+// of the same durable step and the attempt starts before Submit returns. One that has to wait goes before
+// any backlog when it is urgent: somebody waits for it.
+func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
+	conn := d.reserve(a.Record.Connection)
+	if conn != nil {
+		mark := d.clock.mark()
+		a.Claim = &mark
+	}
+	added, err := d.engine.Add(ctx, a)
+	if conn != nil {
+		if err == nil && added.Decision == outbox.AddedNew && added.Record.Claimed() {
+			d.start(conn, added.Record)
+		} else {
+			d.release(conn)
+		}
+	}
+	if err != nil {
+		return added, err
+	}
+	if added.Superseded != "" {
+		d.waiters.wake(added.Superseded)
+	}
+	if added.Decision == outbox.AddedNew && !added.Record.Claimed() {
+		if urgent {
+			d.mu.Lock()
+			d.fresh = append(d.fresh, added.Record.ID)
+			d.mu.Unlock()
+		}
+		d.Kick()
+	}
+	return added, nil
+}
+
+// Changed tells the dispatcher that an operation was changed from outside.
+func (d *Dispatcher) Changed(id string) {
+	if id == "" {
+		d.waiters.wakeAll()
+	} else {
+		d.waiters.wake(id)
+	}
+	d.Kick()
+}
+
+// Kick makes the loop look for work now.
+func (d *Dispatcher) Kick() { signal(d.kick) }
+
+// reserve takes a place for an attempt on the connection, or returns nil when none can start now.
+func (d *Dispatcher) reserve(name string) *connection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.connections[name]
+	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() == 0 || !c.able(time.Now()) {
+		return nil
+	}
+	d.takeLocked(c)
+	return c
+}
+
+// takeLocked takes a place; the caller holds mu and has seen that nothing is draining, or is a job itself.
+func (d *Dispatcher) takeLocked(c *connection) {
+	d.inflight++
+	c.pace.inflight++
+	d.jobs.Add(1)
+}
+
+// release gives a place back.
+func (d *Dispatcher) release(c *connection) {
+	d.mu.Lock()
+	d.inflight--
+	c.pace.inflight--
+	d.mu.Unlock()
+	signal(d.idle)
+	d.Kick()
+	d.jobs.Done()
+}
+
+// start runs an attempt on a place that is already taken.
+func (d *Dispatcher) start(c *connection, rec outbox.Record) {
+	began := time.Now() // with its monotonic reading, which a record does not keep
+	go func() {
+		defer d.release(c)
+		d.attempt(c, rec, began)
+	}()
+}
+
+// noLongerFresh drops an operation from those that go first.
+func (d *Dispatcher) noLongerFresh(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, f := range d.fresh {
+		if f == id {
+			d.fresh = append(d.fresh[:i], d.fresh[i+1:]...)
+			return
+		}
+	}
+}
+
+// loop claims what is due whenever something may have changed.
+func (d *Dispatcher) loop() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	changed := d.engine.Changed()
+	failures := 0
+	for {
+		next, err := d.fill()
+		switch {
+		case d.ctx.Err() != nil:
+			return
+		case err != nil:
+			d.log.Error("flavoso.claim_failed", "error", err)
+			next = time.Now().Add(d.cfg.Delay(failures))
+			failures++
+		default:
+			failures = 0
+		}
+		var wake <-chan time.Time
+		if !next.IsZero() {
+			timer.Reset(min(time.Until(next), longestSleep))
+			wake = timer.C
+		}
+		select {
+		case <-wake:
+		case <-changed:
+		case <-d.kick:
+		case <-d.ctx.Done():
+			return
+		}
+	}
+}
+
+// longestSleep bounds how long a wall clock that was set can mislead the loop.
+const longestSleep = time.Minute
+
+// fill claims and starts as much as may run, and returns when to look again; zero = when something
+// changes.
+func (d *Dispatcher) fill() (time.Time, error) {
+	d.mu.Lock()
+	now := time.Now()
+	next := d.superviseLocked(now)
+	scope, free := d.scopeLocked(now)
+	first := append([]string(nil), d.fresh...)
+	draining := d.draining
+	d.mu.Unlock()
+	if draining || free <= 0 || len(scope.Connections) == 0 {
+		return next, nil
+	}
+	recs, err := d.engine.Claim(d.ctx, outbox.ClaimRequest{Scope: scope, Mark: d.clock.mark(), Limit: free, First: first})
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, rec := range recs {
+		if rec.State == outbox.Expired {
+			d.waiters.wake(rec.ID)
+			continue
+		}
+		d.noLongerFresh(rec.ID)
+		d.mu.Lock()
+		c := d.connections[rec.Connection]
+		d.takeLocked(c)
+		d.mu.Unlock()
+		d.start(c, rec)
+	}
+	if len(recs) > 0 {
+		d.Kick() // there may be more, and places for it
+		return next, nil
+	}
+	due, ok, err := d.engine.NextDue(d.ctx, scope)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if ok {
+		next = earlier(next, due)
+	}
+	return next, nil
+}
+
+// superviseLocked starts due probes and returns when a connection's condition is next to be looked at.
+func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
+	var next time.Time
+	for _, c := range d.connections {
+		switch {
+		case d.draining:
+		case c.condition != online && !c.probing:
+			at := later(c.nextProbe, c.pausedUntil)
+			if now.Before(at) {
+				next = earlier(next, at)
+				continue
+			}
+			c.probing = true
+			d.jobs.Add(1)
+			go func() {
+				defer d.jobs.Done()
+				d.probe(c)
+			}()
+		case now.Before(c.pausedUntil):
+			next = earlier(next, c.pausedUntil)
+		}
+	}
+	return next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// upward spreads a server's Retry-After over half as much again, so that many clients told the same do
+// not come back together.
+func upward(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d + rand.N(d/2+1)
+}

@@ -1,0 +1,202 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/flavoso/flavoso-go/internal/wire"
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// controlTarget is what is read to learn whether Flavoso can be reached, what time it is there, and
+// whether the token is good.
+const controlTarget = "/store"
+
+// judge reads an answer and draws the connection's conclusions from it.
+func (d *Dispatcher) judge(c *connection, x wire.Exchange, f wire.Facts) wire.Verdict {
+	now := time.Now()
+	d.mu.Lock()
+	f.SeenRequestID = c.authored
+	d.mu.Unlock()
+	v := wire.Judge(x, f, now)
+	if !v.Authored {
+		return v
+	}
+	d.clock.observe(v.Date, now)
+	var until time.Time
+	d.mu.Lock()
+	c.authored = c.authored || v.RequestID != ""
+	switch v.Class {
+	case wire.Unauthorized, wire.Forbidden: // says nothing about the network's or the server's strain
+	case wire.Retry:
+		c.pace.strained()
+		if v.RetryAfter > 0 && c.pause(now.Add(upward(v.RetryAfter))) {
+			until = c.pausedUntil
+		}
+	default:
+		c.pace.good()
+	}
+	if v.Class != wire.Unauthorized && c.condition != unauthorized {
+		c.up()
+	}
+	d.mu.Unlock()
+	if !until.IsZero() {
+		d.savePause(c, until)
+	}
+	return v
+}
+
+// failed notes that an attempt got no authored answer.
+func (d *Dispatcher) failed(c *connection, lane string, neverSent bool) {
+	if d.ctx.Err() != nil {
+		return // broken off by Close: says nothing about the network
+	}
+	d.mu.Lock()
+	c.failed(lane, neverSent, time.Now(), d.cfg.Delay(0))
+	if !neverSent {
+		c.pace.strained()
+	}
+	d.mu.Unlock()
+}
+
+// read makes one GET, without retries, and judges the answer.
+func (d *Dispatcher) read(ctx context.Context, c *connection, target string) (wire.Exchange, wire.Verdict) {
+	token, err := c.tokens.get(ctx)
+	if err != nil {
+		return wire.Exchange{NeverSent: true, Err: err}, wire.Verdict{Class: wire.Broken}
+	}
+	x := d.cfg.Sender.Send(ctx, outbox.Request{Method: "GET", Target: target, Accept: "application/json"}, "", token)
+	return x, d.judge(c, x, wire.Facts{Clean: true})
+}
+
+// controlRead reads the control target.
+func (d *Dispatcher) controlRead(ctx context.Context, c *connection) wire.Verdict {
+	_, v := d.read(ctx, c, controlTarget)
+	return v
+}
+
+// readBack reads what tells whether the operation's wish holds.
+func (d *Dispatcher) readBack(ctx context.Context, c *connection, rec *outbox.Record) Finding {
+	target, ok := d.cfg.Policy.Reader(rec)
+	if !ok {
+		return Finding{Wish: Unreadable}
+	}
+	x, v := d.read(ctx, c, target)
+	switch {
+	case v.Class == wire.Success:
+		return d.cfg.Policy.Judge(rec, x.Body)
+	case v.Class == wire.Conflict: // 404, 410: it is not there
+		return Finding{Wish: Open}
+	}
+	return Finding{Wish: Unreadable}
+}
+
+// pastWindow reports whether Flavoso may have forgotten the operation's key. What no clock can tell counts
+// as past.
+func (d *Dispatcher) pastWindow(ctx context.Context, c *connection, rec *outbox.Record) bool {
+	if rec.Suspect || rec.Exposure == nil {
+		return true
+	}
+	age, known := d.clock.age(rec.Exposure)
+	if !known && !rec.Exposure.Server.IsZero() {
+		d.controlRead(ctx, c) // its Date tells what time it is
+		age, known = d.clock.age(rec.Exposure)
+	}
+	return !known || age >= d.cfg.Window
+}
+
+// refused handles a token that Flavoso did not accept: it is refreshed once for all attempts that used it,
+// and when the new one is refused too the connection waits for a better one.
+func (d *Dispatcher) refused(ctx context.Context, c *connection, token string) {
+	d.mu.Lock()
+	second := c.rejectedToken != "" && c.rejectedToken != token
+	if !second {
+		c.rejectedToken = token
+	}
+	d.mu.Unlock()
+	next, err := c.tokens.refresh(ctx, token)
+	if d.ctx.Err() != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil || next == token || second {
+		c.rejectedToken = token
+		c.down(unauthorized, time.Now(), d.probeDelay(unauthorized, 0))
+	}
+}
+
+// probe asks whether a connection that is not online can send again.
+func (d *Dispatcher) probe(c *connection) {
+	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(0))
+	defer cancel()
+	d.mu.Lock()
+	condition, rejected := c.condition, c.rejectedToken
+	d.mu.Unlock()
+	if condition == unauthorized {
+		// An error leaves the old token in place; the read then says what it is worth.
+		_, _ = c.tokens.refresh(ctx, rejected)
+	}
+	v := d.controlRead(ctx, c)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.probing = false
+	switch {
+	case v.Class == wire.Unauthorized:
+		c.down(unauthorized, time.Now(), 0)
+	case v.Authored && (c.condition == offline || v.Class != wire.Forbidden):
+		c.up()
+	}
+	if c.condition != online {
+		c.probes++
+		c.nextProbe = time.Now().Add(d.probeDelay(c.condition, c.probes))
+	}
+	d.Kick()
+}
+
+// probeDelay is the pause before the next probe after n have failed.
+func (d *Dispatcher) probeDelay(cond condition, n int) time.Duration {
+	if cond == unauthorized {
+		return 30*time.Second + d.cfg.Delay(n+4)
+	}
+	return d.cfg.Delay(n + 2)
+}
+
+// Wake says that the network is back: connections that are not online are probed now.
+func (d *Dispatcher) Wake() {
+	d.mu.Lock()
+	for _, c := range d.connections {
+		c.nextProbe = time.Time{}
+	}
+	d.mu.Unlock()
+	d.Kick()
+}
+
+// Health is a connection's condition, for people and status lines.
+type Health struct {
+	OfflineSince time.Time // zero = it is not offline
+	PausedUntil  time.Time // zero = no pause
+	AuthRequired bool
+}
+
+// Health returns the condition of a connection.
+func (d *Dispatcher) Health(name string) Health {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.connections[name]
+	if c == nil {
+		return Health{}
+	}
+	var h Health
+	switch c.condition {
+	case offline:
+		h.OfflineSince = c.since
+	case unauthorized:
+		h.AuthRequired = true
+	}
+	if time.Now().Before(c.pausedUntil) {
+		h.PausedUntil = c.pausedUntil
+	}
+	return h
+}
