@@ -42,7 +42,7 @@ type Options struct {
 	Heartbeat time.Duration
 	// HandlerTimeout ends the handler's context, with the cause ErrHandlerTimeout, and its heartbeats. 0 = no limit.
 	HandlerTimeout time.Duration
-	// SaveTimeout bounds the attempts to save a result, in total. Default the smaller of 10 s and Lease/2.
+	// SaveTimeout bounds the attempts to save a result, in total, and a claim. Default the smaller of 10 s and Lease/2.
 	SaveTimeout time.Duration
 
 	// Methods that are protected. Default POST (F2). Requests with another method pass untouched.
@@ -129,7 +129,7 @@ func ValidateKey(key string) error {
 // the result (D21).
 func DefaultDropHeaders() []string {
 	return []string{
-		"Set-Cookie", "Date", "X-Request-Id", "Server-Timing", "Traceparent", "Tracestate",
+		HeaderReplayed, "Set-Cookie", "Date", "X-Request-Id", "Server-Timing", "Traceparent", "Tracestate",
 		"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",

@@ -42,16 +42,19 @@ func (r Result) Clone() Result {
 
 // Send writes the result. Headers already set in w, and not in the result, stay.
 func (r Result) Send(w http.ResponseWriter) error {
+	copyHeader(w.Header(), r.Header)
+	return r.send(w)
+}
+
+// send is Send after the headers have been set.
+func (r Result) send(w http.ResponseWriter) error {
 	h := w.Header()
-	for k, vs := range r.Header {
-		h[k] = append([]string(nil), vs...)
-	}
-	if r.Body != nil && bodyAllowed(r.Status) && h.Get("Content-Length") == "" && h.Get("Transfer-Encoding") == "" && len(r.Body) == 0 {
-		h.Set("Content-Length", strconv.Itoa(0))
-	}
 	status := r.Status
 	if status == 0 {
 		status = http.StatusOK
+	}
+	if bodyAllowed(status) && h.Get("Content-Length") == "" && !r.Omitted {
+		h.Set("Content-Length", strconv.Itoa(len(r.Body))) // a cut answer is noticed
 	}
 	w.WriteHeader(status)
 	if len(r.Body) == 0 {

@@ -1,0 +1,259 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// execution is one run of a handler under a claim. It is the context the handler's context is made from.
+type execution struct {
+	context.Context // the request's values without its cancellation
+
+	m       *middleware
+	claim   Claim
+	outcome atomic.Int32
+	effect  atomic.Bool // the handler's MarkEffect is durable
+	ctx     context.Context
+	cancel  context.CancelCauseFunc // of ctx
+	rec     *recorder
+
+	beat      sync.Mutex // held while a heartbeat runs
+	timer     *time.Timer
+	beatCtx   context.Context
+	stopped   bool
+	leaseEnds time.Time // on this process's clock, from before the claim: never later than the engine's
+}
+
+func newExecution(base context.Context, m *middleware, c Claim, leaseEnds time.Time) *execution {
+	x := &execution{Context: base, m: m, claim: c, leaseEnds: leaseEnds}
+	x.ctx, x.cancel = context.WithCancelCause(x)
+	return x
+}
+
+func (x *execution) Value(key any) any {
+	if key == (executionKey{}) {
+		return x
+	}
+	return x.Context.Value(key)
+}
+
+func (x *execution) markEffect(ctx context.Context) error {
+	err := x.m.engine.MarkEffect(ctx, x.claim)
+	if err == nil {
+		x.effect.Store(true)
+	}
+	return err
+}
+
+// reply is what the first client gets once the record is settled.
+type reply struct {
+	result  Result
+	problem *Problem
+	sent    bool // streamed already
+}
+
+// run lets the handler run and settles the record. It does not return if the handler panics or calls
+// runtime.Goexit: both are seen by the missing return, not by recover, and go on as they would without a middleware.
+func (x *execution) run(next http.Handler, r *http.Request, body []byte) reply {
+	ctx := x.ctx
+	defer x.cancel(nil)
+	if t := x.m.opts.HandlerTimeout; t > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, t, ErrHandlerTimeout)
+		defer stop()
+	}
+	if x.m.opts.Heartbeat > 0 {
+		x.startHeartbeat(ctx)
+	} else {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, x.leaseEnds, ErrLeaseEnded)
+		defer stop()
+	}
+	r2 := r.WithContext(ctx)
+	setBody(r2, body)
+
+	returned, started := false, time.Now()
+	defer func() {
+		if returned {
+			return
+		}
+		x.stopHeartbeat()
+		x.rec.close()
+		x.m.observe(Event{Kind: EventPanic, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
+		x.abandon()
+	}()
+	next.ServeHTTP(x.rec, r2)
+	returned = true
+
+	ended := ctx.Err() != nil
+	x.stopHeartbeat()
+	x.rec.close()
+	x.m.observe(Event{Kind: EventRun, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
+	return x.settle(ended)
+}
+
+// abandon settles the record of a handler that did not return.
+func (x *execution) abandon() {
+	said := Outcome(x.outcome.Load())
+	mayHaveHappened := said == Committed || said == Unknown ||
+		said == Unspecified && (x.effect.Load() || x.m.opts.OnLeaseLost == Uncertain)
+	var err error
+	if mayHaveHappened {
+		err = x.markUncertain("the handler did not return")
+	} else {
+		err = x.save(func(ctx context.Context) error { return x.m.engine.Release(ctx, x.claim) })
+	}
+	if err != nil && !errors.Is(err, ErrFinished) {
+		x.m.log(x, "idempotency: claim of an aborted handler could not be settled; its lease decides", err)
+	}
+}
+
+type action int
+
+const (
+	complete action = iota
+	fail
+	release
+	park
+)
+
+// classify says what becomes of the record (S13). What the handler said comes first, then its effect mark, then
+// Hold. ended: the handler's context was over before it returned.
+func (x *execution) classify(ended bool, answer Result) (a action, said Outcome) {
+	said = Outcome(x.outcome.Load())
+	switch said {
+	case NoEffect:
+		return release, said
+	case Rejected:
+		return fail, said
+	case Committed:
+		return complete, said
+	case Unknown:
+		return park, said
+	}
+	switch {
+	case x.effect.Load() && (answer.Status >= 500 || ended && answer.Status >= 400):
+		return park, said
+	case !x.m.opts.Hold(answer.Status, answer.Header, answer.Body):
+		return release, said
+	case answer.Status >= 400:
+		return fail, said
+	}
+	return complete, said
+}
+
+func (x *execution) settle(ended bool) reply {
+	answer, stored := x.rec.answer()
+	if stored.Omitted {
+		x.m.observe(Event{Kind: EventOversize, Operation: x.claim.Scope.Operation})
+	}
+	ok := reply{result: answer, sent: x.rec.tooLate}
+	act, said := x.classify(ended, answer)
+	var err error
+	switch act {
+	case complete, fail:
+		started := time.Now()
+		err = x.save(func(ctx context.Context) error {
+			if act == fail {
+				return x.m.engine.Fail(ctx, x.claim, stored)
+			}
+			return x.m.engine.Complete(ctx, x.claim, stored)
+		})
+		if err == nil {
+			x.m.observe(Event{Kind: EventSave, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
+		}
+	case release:
+		err = x.save(func(ctx context.Context) error { return x.m.engine.Release(ctx, x.claim) })
+	case park:
+		err = x.markUncertain("the handler could not tell whether the effect happened")
+		if said != Unknown { // its answer claims a failure that nobody can vouch for
+			ok = x.unknown(nil)
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, ErrFinished): // finished in the handler's own transaction: what is stored stands
+		if x.rec.mode == discarding {
+			return x.unknown(nil)
+		}
+		return ok
+	case errors.Is(err, ErrOwnershipLost):
+		x.m.observe(Event{Kind: EventOwnershipLost, Operation: x.claim.Scope.Operation, Err: err})
+		x.m.log(x, "idempotency: ownership lost, the handler's answer is not published", err)
+		return x.unknown(err)
+	case act == release:
+		// The answer is true all the same; the key is free again when the lease has ended.
+		x.m.log(x, "idempotency: key could not be released; its lease decides", err)
+		return ok
+	case act == park:
+		x.m.log(x, "idempotency: operation could not be marked uncertain; its lease decides", err)
+		return ok
+	}
+	x.m.log(x, "idempotency: result could not be saved", err)
+	if err := x.markUncertain("the result could not be saved"); err != nil {
+		x.m.log(x, "idempotency: operation could not be marked uncertain; its lease decides", err)
+	}
+	return x.unknown(err)
+}
+
+func (x *execution) unknown(err error) reply {
+	p := x.m.unknown(err)
+	return reply{problem: &p, sent: x.rec.tooLate}
+}
+
+func (x *execution) markUncertain(note string) error {
+	err := x.save(func(ctx context.Context) error { return x.m.engine.MarkUncertain(ctx, x.claim, note) })
+	if err == nil {
+		x.m.observe(Event{Kind: EventUncertain, Operation: x.claim.Scope.Operation})
+		x.m.log(x, "idempotency: operation is uncertain and waits for reconciliation: "+note, nil)
+	}
+	return err
+}
+
+// spill decides, when an answer has grown too large to be stored, whether it may go to the client before the
+// handler returns: only if a repeat cannot run the operation again in any case.
+func (x *execution) spill() bool {
+	said := Outcome(x.outcome.Load())
+	freed := said == NoEffect || said == Unspecified && !x.effect.Load() &&
+		!x.m.opts.Hold(x.rec.status, x.rec.sent, x.rec.buf)
+	if freed {
+		return true // nothing of this answer is stored anyway
+	}
+	err := x.save(func(ctx context.Context) error { return x.m.engine.MarkEffect(ctx, x.claim) })
+	if err != nil && !errors.Is(err, ErrFinished) {
+		x.m.log(x, "idempotency: a large answer is held back: its effect could not be marked", err)
+		return false
+	}
+	return true
+}
+
+// save repeats a step until it succeeds, is refused, or Options.SaveTimeout is over. It does not depend on the client.
+func (x *execution) save(step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(x.Context, x.m.opts.SaveTimeout)
+	defer cancel()
+	return backoff.Retry(func() error {
+		// A hung attempt leaves time for others.
+		ctx, cancel := context.WithTimeout(ctx, x.m.opts.SaveTimeout/3)
+		defer cancel()
+		err := step(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrOwnershipLost), errors.Is(err, ErrFinished):
+			return backoff.Permanent(err)
+		}
+		x.m.observe(Event{Kind: EventEngineError, Operation: x.claim.Scope.Operation, Err: err})
+		return err
+	}, backoff.WithContext(newBackOff(20*time.Millisecond, time.Second), ctx))
+}
+
+// newBackOff grows from first to most with jitter (S17); its owner bounds it by a context.
+func newBackOff(first, most time.Duration) backoff.BackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(first), backoff.WithMaxInterval(most),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5), backoff.WithMaxElapsedTime(0))
+}
