@@ -149,7 +149,18 @@ type ClaimRequest struct {
 	Scope
 	Mark
 	Limit int      // at most so many records, one per lane
+	// DueBy takes heads that fall due until then ahead of their time; zero = Now. Somebody knows that
+	// waiting has become pointless.
+	DueBy time.Time
 	First []string // IDs to take before all others, in this order, when they are claimable lane heads
+}
+
+// Until returns the moment up to which heads are due.
+func (c *ClaimRequest) Until() time.Time {
+	if c.DueBy.After(c.Now) {
+		return wall(c.DueBy)
+	}
+	return wall(c.Now)
 }
 
 // Settlement is what came of one claim.

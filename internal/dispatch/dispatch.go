@@ -52,6 +52,7 @@ type Dispatcher struct {
 	inflight    int
 	idle        chan struct{} // receives when an attempt ends, for Shutdown
 	draining    bool          // no new claims
+	hurry       bool          // waiting has become pointless: claim also what is due later
 	fresh       []string      // operations to claim before all others, in order of arrival
 }
 
@@ -257,6 +258,9 @@ func (d *Dispatcher) loop() {
 	}
 }
 
+// hurryAhead is how far ahead of their time operations are tried after Wake: further than any delay.
+const hurryAhead = 3 * time.Hour
+
 // longestSleep bounds how long a wall clock that was set can mislead the loop.
 const longestSleep = time.Minute
 
@@ -268,14 +272,23 @@ func (d *Dispatcher) fill() (time.Time, error) {
 	next := d.superviseLocked(now)
 	scope, free := d.scopeLocked(now)
 	first := append([]string(nil), d.fresh...)
-	draining := d.draining
-	d.mu.Unlock()
-	if draining || free <= 0 || len(scope.Connections) == 0 {
+	if d.draining || free <= 0 || len(scope.Connections) == 0 {
+		d.mu.Unlock()
 		return next, nil
 	}
-	recs, err := d.engine.Claim(d.ctx, outbox.ClaimRequest{Scope: scope, Mark: d.clock.mark(), Limit: free, First: first})
+	req := outbox.ClaimRequest{Scope: scope, Mark: d.clock.mark(), Limit: free, First: first}
+	if d.hurry {
+		req.DueBy = now.Add(hurryAhead)
+	}
+	d.mu.Unlock()
+	recs, err := d.engine.Claim(d.ctx, req)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if len(recs) < free {
+		d.mu.Lock()
+		d.hurry = false // all that Wake was about is on its way
+		d.mu.Unlock()
 	}
 	for _, rec := range recs {
 		if rec.State == outbox.Expired {

@@ -163,9 +163,11 @@ func (d *Dispatcher) probeDelay(cond condition, n int) time.Duration {
 	return d.cfg.Delay(n + 2)
 }
 
-// Wake says that the network is back: connections that are not online are probed now.
+// Wake says that the network is back: connections that are not online are probed now, and operations in
+// their pause between attempts are tried now. What Flavoso asked to wait for is waited for all the same.
 func (d *Dispatcher) Wake() {
 	d.mu.Lock()
+	d.hurry = true
 	for _, c := range d.connections {
 		c.nextProbe = time.Time{}
 	}
