@@ -148,7 +148,7 @@ type Mark struct {
 type ClaimRequest struct {
 	Scope
 	Mark
-	Limit int      // at most so many records, one per lane
+	Limit int // at most so many records, one per lane
 	// DueBy takes heads that fall due until then ahead of their time; zero = Now. Somebody knows that
 	// waiting has become pointless.
 	DueBy time.Time

@@ -52,7 +52,7 @@ type Dispatcher struct {
 	inflight    int
 	idle        chan struct{} // receives when an attempt ends, for Shutdown
 	draining    bool          // no new claims
-	hurry       bool          // waiting has become pointless: claim also what is due later
+	hurry       int           // claims to make ahead of their time: Wake said that waiting is pointless
 	fresh       []string      // operations to claim before all others, in order of arrival
 }
 
@@ -277,17 +277,20 @@ func (d *Dispatcher) fill() (time.Time, error) {
 		return next, nil
 	}
 	req := outbox.ClaimRequest{Scope: scope, Mark: d.clock.mark(), Limit: free, First: first}
-	if d.hurry {
-		req.DueBy = now.Add(hurryAhead)
+	if d.hurry > 0 {
+		req.DueBy, req.Limit = now.Add(hurryAhead), min(free, d.hurry)
 	}
 	d.mu.Unlock()
 	recs, err := d.engine.Claim(d.ctx, req)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if len(recs) < free {
+	if !req.DueBy.IsZero() {
 		d.mu.Lock()
-		d.hurry = false // all that Wake was about is on its way
+		d.hurry -= len(recs)
+		if len(recs) < req.Limit {
+			d.hurry = 0 // nothing waits any more
+		}
 		d.mu.Unlock()
 	}
 	for _, rec := range recs {

@@ -167,7 +167,7 @@ func (d *Dispatcher) probeDelay(cond condition, n int) time.Duration {
 // their pause between attempts are tried now. What Flavoso asked to wait for is waited for all the same.
 func (d *Dispatcher) Wake() {
 	d.mu.Lock()
-	d.hurry = true
+	d.hurry = d.cfg.Concurrency // bounded, or failing operations would be tried without any pause
 	for _, c := range d.connections {
 		c.nextProbe = time.Time{}
 	}
