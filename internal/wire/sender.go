@@ -1,0 +1,158 @@
+// Package wire is one HTTP exchange with Flavoso: exact bytes out, a verdict back.
+//
+// [Sender.Send] puts at most one request on the wire and reports what came of it as an [Exchange];
+// [Judge] turns an exchange into a [Verdict], the one place that decides what an answer means.
+// [Sender.Read] repeats a GET until there is an answer to rely on. Nothing here waits, counts attempts or
+// keeps state between exchanges, except Read's own loop.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// DefaultMaxBody is how many bytes of an answer are kept when Sender.MaxBody is 0.
+const DefaultMaxBody = 4 << 20
+
+// Sender sends requests to one base URL. It may be used by many goroutines; its fields must not change
+// after the first use.
+type Sender struct {
+	// Transport carries the requests; required. Whether a failed request provably never reached a peer
+	// can be told only of an *http.Transport.
+	Transport http.RoundTripper
+	// Base is the origin and base path; required. Credentials go nowhere else. It must hold neither user
+	// information nor a query.
+	Base *url.URL
+	// UserAgent is sent with every request; "" = "flavoso-go".
+	UserAgent string
+	// MaxBody is how many bytes of an answer's body are kept; 0 = DefaultMaxBody.
+	MaxBody int64
+}
+
+// Exchange is what came of one request.
+type Exchange struct {
+	// NeverSent says that the request provably never reached a peer: it was not handed to the transport,
+	// or the transport is an *http.Transport that looked for a connection and never got one. Error types
+	// prove nothing and are not looked at.
+	NeverSent bool
+	// Status is the HTTP status; 0 = there was no answer.
+	Status int
+	// Header holds the answer's headers.
+	Header http.Header
+	// Body is the answer's body as far as it arrived, at most Sender.MaxBody bytes of it.
+	Body []byte
+	// Whole says that the body arrived up to its end, or up to the bytes that are kept.
+	Whole bool
+	// Oversize says that Body is only the beginning of a body larger than Sender.MaxBody.
+	Oversize bool
+	// Err is why there is no answer, or no whole one. Its text holds neither credentials nor a query nor
+	// bytes of a body; it unwraps to the cause.
+	Err error
+	// Start and End are when the exchange began and ended, by the wall clock.
+	Start, End time.Time
+}
+
+// Send sends r once and reads the answer. key is the Idempotency-Key header; "" = none. token is stamped
+// on the request here and kept nowhere. r.Body must stay unchanged even for a while after Send has
+// returned, as the transport may still be reading it.
+//
+// There is at most one request on the wire: redirects are not followed, and net/http is kept from
+// repeating the request by itself when a reused connection dies.
+func (s *Sender) Send(ctx context.Context, r outbox.Request, key, token string) Exchange {
+	x := Exchange{Start: time.Now()}
+	req, err := s.request(r, key, token)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		x.NeverSent = true
+		x.Err = redact(err, r.Target, token)
+		x.End = time.Now()
+		return x
+	}
+	var sought, got atomic.Int32
+	trace := &httptrace.ClientTrace{
+		GetConn: func(string) { sought.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) { got.Add(1) },
+	}
+	// The transport is called directly: an http.Client would parse Location headers and add headers of
+	// its own, and a write needs neither.
+	resp, err := s.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	switch {
+	case err != nil:
+		_, own := s.Transport.(*http.Transport)
+		// 'sought' guards against protocols registered on the transport, which report no connection.
+		x.NeverSent = own && sought.Load() > 0 && got.Load() == 0
+		x.Err = redact(err, r.Target, token)
+	case resp == nil:
+		x.Err = redact(errors.New("transport returned neither an answer nor an error"), r.Target, token)
+	default:
+		s.receive(&x, resp, r.Target, token)
+	}
+	x.End = time.Now()
+	return x
+}
+
+// receive reads the answer into x and closes it.
+func (s *Sender) receive(x *Exchange, resp *http.Response, target, token string) {
+	x.Status, x.Header = resp.StatusCode, resp.Header
+	if x.Header == nil {
+		x.Header = http.Header{}
+	}
+	if resp.Body == nil {
+		x.Whole = true
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 {
+		// The body of a 101 is the connection itself and has no end.
+		x.Err = redact(errors.New("answer without a final status"), target, token)
+		return
+	}
+	limit := s.MaxBody
+	if limit <= 0 {
+		limit = DefaultMaxBody
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if int64(len(body)) > limit {
+		x.Body, x.Whole, x.Oversize = body[:limit:limit], true, true
+		return
+	}
+	x.Body = body
+	if err == nil && endUnmarked(resp) && cutJSON(resp.Header, body) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		x.Err = redact(err, target, token)
+		return
+	}
+	x.Whole = true
+}
+
+// endUnmarked reports whether only the closed connection marks the end of the body, so that a body that
+// broke off looks like a whole one.
+func endUnmarked(resp *http.Response) bool {
+	return resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !resp.Uncompressed
+}
+
+// cutJSON reports whether body is announced as JSON and ends before the JSON does.
+func cutJSON(h http.Header, body []byte) bool {
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return false
+	}
+	var v json.RawMessage
+	err = json.NewDecoder(bytes.NewReader(body)).Decode(&v)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
