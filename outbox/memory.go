@@ -154,7 +154,7 @@ func (m *memory) change(r *Record, now time.Time, apply func() error) error {
 	if !r.Unfinished() {
 		if i, ok := l.find(r.Seq); ok {
 			l.recs = slices.Delete(l.recs, i, i+1)
-			if i == 0 && len(l.recs) > 0 {
+			if i == 0 && len(l.recs) > 0 && l.recs[0].State.Waiting() {
 				l.recs[0].Due = l.recs[0].HeadDue(now, l.notBefore)
 			}
 		}

@@ -1,0 +1,24 @@
+package bolt_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/flavoso/flavoso-go/outbox"
+	"github.com/flavoso/flavoso-go/outbox/bolt"
+	"github.com/flavoso/flavoso-go/outbox/outboxtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBoltKeepsTheContract(t *testing.T) {
+	outboxtest.Run(t, func(t testing.TB) outboxtest.Storage {
+		path := filepath.Join(t.TempDir(), "pos.outbox")
+		return outboxtest.Storage{
+			Open:    func() (outbox.Engine, error) { return bolt.Open(path, bolt.Options{}) },
+			Reopens: true,
+		}
+	})
+}

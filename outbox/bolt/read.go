@@ -1,0 +1,187 @@
+package bolt
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+func (t *reader) nextDue(s outbox.Scope) (time.Time, bool) {
+	// Claimed heads keep their place in the index; the stored claim tells them.
+	for limit := 16; ; limit *= 4 {
+		heads := t.dueHeads(s, time.Time{}, limit, nil)
+		for _, h := range heads {
+			if !t.claimed(h) {
+				return h.due, true
+			}
+		}
+		if len(heads) < limit {
+			return time.Time{}, false
+		}
+	}
+}
+
+func (t *reader) claimed(h dueHead) bool { return t.load(h.seq, h.connection, false).Claimed() }
+
+// oldest returns when the oldest waiting record was accepted. Finished records are in another bucket, so
+// only parked ones are passed over.
+func (t *reader) oldest(connection string) time.Time {
+	if connection != "" {
+		_, created := t.oldestOf(appendText(nil, connection))
+		return created
+	}
+	var at time.Time
+	var least uint64
+	c := t.b[bLive].Cursor()
+	for k, _ := c.First(); k != nil; {
+		name, _, ok := cutText(k)
+		if !ok {
+			k, _ = c.Next()
+			continue
+		}
+		if seq, created := t.oldestOf(appendText(nil, name)); seq != 0 && (least == 0 || seq < least) {
+			least, at = seq, created
+		}
+		k, _ = c.Seek(afterText(name))
+	}
+	return at
+}
+
+func (t *reader) oldestOf(prefix []byte) (uint64, time.Time) {
+	c := t.b[bLive].Cursor()
+	for k, v := c.Seek(prefix); hasPrefix(k, prefix); k, v = c.Next() {
+		if s := peekState(v); !s.Waiting() {
+			continue
+		}
+		var r entry
+		if decodeProgress(k, v, &r) == nil {
+			return lastSeq(k), r.Created
+		}
+	}
+	return 0, time.Time{}
+}
+
+// peekState reads the state of a progress value without checking it.
+func peekState(v []byte) outbox.State {
+	if len(v) < 3 {
+		return outbox.Damaged
+	}
+	s, err := stateOf(v[2])
+	if err != nil {
+		return outbox.Damaged
+	}
+	return s
+}
+
+// listScan bounds how many records one transaction of List looks at: a long read transaction would keep
+// pages from being used again.
+const listScan = 2000
+
+// List implements [outbox.Engine]. A page is read in several short transactions, so records that change
+// meanwhile appear as they are when the list comes to them.
+func (e *Engine) List(ctx context.Context, q outbox.Query) (p outbox.Page, err error) {
+	after, limit, err := q.Start()
+	if err != nil {
+		return p, err
+	}
+	for more := true; more; {
+		err := e.view(ctx, func(t *reader) error {
+			after, more = t.list(&q, after, limit, &p)
+			return nil
+		})
+		if err != nil {
+			return outbox.Page{}, err
+		}
+	}
+	return p, nil
+}
+
+// list appends to p what follows after in the query's order, and reports where it stopped and whether
+// there may be more to look at for this page.
+func (t *reader) list(q *outbox.Query, after uint64, limit int, p *outbox.Page) (uint64, bool) {
+	bucket := t.b[bRequest]
+	switch {
+	case q.Unacked:
+		bucket = t.b[bUnacked]
+	case q.ByOutcome:
+		bucket = t.b[bOutcome]
+	}
+	if q.Unacked && !q.ByOutcome {
+		bucket = t.b[bRequest]
+	}
+	c := bucket.Cursor()
+	start := seqKey(after + 1)
+	if after == 1<<64-1 {
+		return after, false
+	}
+	scanned := 0
+	for k, v := c.Seek(start); k != nil; k, v = c.Next() {
+		if scanned++; scanned > listScan {
+			return after, true
+		}
+		at := lastSeq(k)
+		r := t.listed(q, k, v)
+		if r == nil {
+			after = at
+			continue
+		}
+		if len(p.Records) == limit {
+			p.Next = strconv.FormatUint(after, 10)
+			return after, false
+		}
+		after = at
+		if !q.Bodies {
+			r.StripBodies()
+		}
+		p.Records = append(p.Records, r.Record)
+	}
+	return after, false
+}
+
+// listed loads the record of an index entry when the query selects it.
+func (t *reader) listed(q *outbox.Query, k, v []byte) *entry {
+	seq, connection := lastSeq(k), ""
+	if q.ByOutcome {
+		var err error
+		if seq, connection, _, err = outcomeOf(k, v); err != nil {
+			return nil
+		}
+		if q.Connection != "" && connection != q.Connection {
+			return nil
+		}
+	} else {
+		var head outbox.Record
+		if err := decodeRequest(k, v, &head); err == nil {
+			connection = head.Connection
+			if q.Connection != "" && connection != q.Connection || q.Lane != "" && head.Lane != q.Lane ||
+				q.Key != "" && head.Key != q.Key || q.Kind != "" && head.Kind != q.Kind || q.Tag != "" && head.Tag != q.Tag {
+				return nil
+			}
+		}
+	}
+	if q.States != nil && !t.mayBe(q.States, seq, connection) {
+		return nil
+	}
+	r := t.load(seq, connection, q.Bodies)
+	if !q.Matches(&r.Record) {
+		return nil
+	}
+	return r
+}
+
+// mayBe reports whether a record may be in one of the states, by a glance at its stored state byte.
+func (t *reader) mayBe(states []outbox.State, seq uint64, connection string) bool {
+	v := t.b[bLive].Get(liveKey(connection, seq))
+	if v == nil {
+		v = t.b[bDone].Get(seqKey(seq))
+	}
+	s := peekState(v)
+	for _, want := range states {
+		if s == want || want == outbox.Damaged || want == outbox.Sent && s == outbox.Queued {
+			return true
+		}
+	}
+	return false
+}

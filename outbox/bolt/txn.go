@@ -1,0 +1,579 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// header is the file's identity and what numbers things. It is written with every commit.
+type header struct {
+	id         string // names the outbox, also in the files beside it
+	commits    uint64 // rises with every commit: tells versions of the file and of records apart
+	seq        uint64
+	outcomeSeq uint64
+	dueSeq     uint64
+	// line counts how often the file was found restored, cloned or salvaged. Unfinished records whose
+	// progress was written under an earlier line are suspect; nothing has to be rewritten for that.
+	line uint64
+}
+
+func (h *header) encode() []byte {
+	e := newFrame(tagHeader, 64)
+	e.str(h.id)
+	for _, v := range []uint64{h.commits, h.seq, h.outcomeSeq, h.dueSeq, h.line} {
+		e.uint(v)
+	}
+	return e.finishFrame(headerKey)
+}
+
+func decodeHeader(v []byte) (h header, err error) {
+	p, err := openFrame(tagHeader, headerKey, v)
+	if err != nil {
+		return h, err
+	}
+	d := decoder{b: p}
+	h.id = d.str()
+	for _, f := range []*uint64{&h.commits, &h.seq, &h.outcomeSeq, &h.dueSeq, &h.line} {
+		*f = d.uint()
+	}
+	return h, d.err
+}
+
+// counts are the totals of a connection.
+type counts struct {
+	states  [stateCount]int64
+	bytes   int64
+	held    int64
+	unacked int64
+}
+
+const stateCount = 11
+
+func (c *counts) encode(key []byte) []byte {
+	e := newFrame(tagCounts, 64)
+	for _, n := range c.states {
+		e.int(n)
+	}
+	e.int(c.bytes)
+	e.int(c.held)
+	e.int(c.unacked)
+	return e.finishFrame(key)
+}
+
+func decodeCounts(key, v []byte) (c counts, err error) {
+	if v == nil {
+		return c, nil
+	}
+	p, err := openFrame(tagCounts, key, v)
+	if err != nil {
+		return c, err
+	}
+	d := decoder{b: p}
+	for i := range c.states {
+		c.states[i] = d.int()
+	}
+	c.bytes = d.int()
+	c.held = d.int()
+	c.unacked = d.int()
+	return c, d.err
+}
+
+func (c *counts) unfinished() (n int64) {
+	for i, s := range stateLetters {
+		if s.Waiting() || s.Parked() {
+			n += c.states[i]
+		}
+	}
+	return n
+}
+
+// add counts r in or, with sign -1, out.
+func (c *counts) add(r *entry, sign int64) {
+	c.states[stateByte(r.State)-'a'] += sign
+	if r.Unfinished() {
+		c.bytes += sign * r.size
+	}
+	if r.Unacked() {
+		c.unacked += sign
+	}
+}
+
+// txn is one write transaction: a wave of steps. Steps check first and write afterwards, so that one
+// that fails by its own rules leaves nothing behind. A storage error of a step ends the whole wave.
+type txn struct {
+	reader
+	claims *claims
+	totals map[string]*counts
+	dirty  bool
+	err    error // the first storage error; the wave is rolled back then
+}
+
+func newTxn(tx *bbolt.Tx, instance string, c *claims) (*txn, error) {
+	r, err := newReader(tx, instance)
+	if err != nil {
+		return nil, err
+	}
+	return &txn{reader: r, claims: c, totals: map[string]*counts{}}, nil
+}
+
+func (t *txn) put(bucket int, key, value []byte) {
+	t.dirty = true
+	if err := t.b[bucket].Put(key, value); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *txn) delete(bucket int, key []byte) {
+	t.dirty = true
+	if err := t.b[bucket].Delete(key); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// finish writes what the wave gathered.
+func (t *txn) finish() error {
+	for name, c := range t.totals {
+		key := countsKey(name)
+		t.put(bMeta, key, c.encode(key))
+	}
+	t.put(bMeta, headerKey, t.h.encode())
+	return t.err
+}
+
+// total returns the totals of a connection, to be changed.
+func (t *txn) total(connection string) *counts {
+	c := t.totals[connection]
+	if c == nil {
+		v, err := t.counts(connection)
+		if err != nil && t.err == nil {
+			t.err = err
+		}
+		c = &v
+		t.totals[connection] = c
+	}
+	return c
+}
+
+func (t *txn) count(r *entry, sign int64) {
+	t.total("").add(r, sign)
+	if r.Connection != "" {
+		t.total(r.Connection).add(r, sign)
+	}
+}
+
+func (t *txn) countHeld(connection string, n int64) {
+	t.total("").held += n
+	if connection != "" {
+		t.total(connection).held += n
+	}
+}
+
+// head returns the seq and state of a lane's first unfinished record; 0 = the lane is empty.
+func (t *txn) head(connection, lane string) (uint64, outbox.State) {
+	prefix := lanePrefix(connection, lane)
+	k, v := t.b[bLane].Cursor().Seek(prefix)
+	if k == nil || !bytes.HasPrefix(k, prefix) {
+		return 0, ""
+	}
+	p, err := openFrame(tagLane, k, v)
+	if err != nil || len(p) != 1 {
+		return lastSeq(k), outbox.Damaged
+	}
+	s, err := stateOf(p[0])
+	if err != nil {
+		s = outbox.Damaged
+	}
+	return lastSeq(k), s
+}
+
+// last returns the seq of a lane's last unfinished record; 0 = the lane is empty.
+func (t *txn) last(connection, lane string) uint64 {
+	prefix := lanePrefix(connection, lane)
+	c := t.b[bLane].Cursor()
+	k, _ := c.Seek(appendSeq(bytes.Clone(prefix), 1<<64-1))
+	if k == nil {
+		k, _ = c.Last()
+	} else {
+		k, _ = c.Prev()
+	}
+	if k == nil || !bytes.HasPrefix(k, prefix) {
+		return 0
+	}
+	return lastSeq(k)
+}
+
+func (t *txn) hold(connection, lane string) time.Time {
+	key := lanePrefix(connection, lane)
+	v := t.b[bHold].Get(key)
+	if v == nil {
+		return time.Time{}
+	}
+	p, err := openFrame(tagHold, key, v)
+	if err != nil {
+		return time.Time{}
+	}
+	d := decoder{b: p}
+	return d.time()
+}
+
+func (t *txn) setHold(connection, lane string, until time.Time) {
+	if !until.After(t.hold(connection, lane)) {
+		return
+	}
+	key := lanePrefix(connection, lane)
+	e := newFrame(tagHold, 16)
+	e.time(until)
+	t.put(bHold, key, e.finishFrame(key))
+}
+
+// insert saves a new record as the last of its lane.
+func (t *txn) insert(r *entry) {
+	key := seqKey(r.Seq)
+	t.put(bRequest, key, encodeRequest(key, &r.Record))
+	id := newFrame(tagID, 32)
+	id.fixed(r.Seq)
+	id.str(r.Connection)
+	t.put(bID, []byte(r.ID), id.finishFrame([]byte(r.ID)))
+	if r.Key != "" {
+		t.putKey(r)
+	}
+	t.count(r, +1)
+	t.putLane(r)
+	t.place(r)
+	t.save(r)
+}
+
+func (t *txn) putKey(r *entry) {
+	key := nameKey(r.Connection, r.Key)
+	e := newFrame(tagKey, 16)
+	e.b = append(e.b, keyKept)
+	e.fixed(r.Seq)
+	t.put(bKey, key, e.finishFrame(key))
+}
+
+func (t *txn) putLane(r *entry) {
+	key := laneKey(r.Connection, r.Lane, r.Seq)
+	e := newFrame(tagLane, 1)
+	e.b = append(e.b, stateByte(r.State))
+	t.put(bLane, key, e.finishFrame(key))
+}
+
+// place gives r the entry in the due index that its state asks for: one when it waits as its lane's
+// head, none otherwise.
+func (t *txn) place(r *entry) {
+	head := false
+	if r.State.Waiting() {
+		seq, _ := t.head(r.Connection, r.Lane)
+		head = seq == r.Seq
+	}
+	if head && r.dueSeq == 0 {
+		t.h.dueSeq++
+		r.dueSeq = t.h.dueSeq
+		key := dueKey(r.Connection, r.Due, r.dueSeq)
+		e := newFrame(tagDue, 8)
+		e.fixed(r.Seq)
+		t.put(bDue, key, e.finishFrame(key))
+	}
+}
+
+// unplace removes r's entry from the due index.
+func (t *txn) unplace(r *entry, due time.Time) {
+	if r.dueSeq != 0 {
+		t.delete(bDue, dueKey(r.Connection, due, r.dueSeq))
+		r.dueSeq = 0
+	}
+}
+
+// save writes r's mutable part where it belongs.
+func (t *txn) save(r *entry) {
+	r.line, r.commit = t.h.line, t.h.commits
+	seq := seqKey(r.Seq)
+	if r.Unfinished() {
+		key := liveKey(r.Connection, r.Seq)
+		t.put(bLive, key, encodeProgress(key, r))
+		return
+	}
+	t.put(bDone, seq, encodeProgress(seq, r))
+}
+
+// change applies a transition to r and keeps everything else that depends on it: counts, the outcome
+// order, the lane and its head, the due index. When r leaves its lane the next record falls due at now,
+// or when the lane's hold ends.
+func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) error {
+	before := *r
+	wasHead, headState := t.head(r.Connection, r.Lane)
+	revision, outcome, unacked := r.Revision, r.OutcomeSeq, r.Unacked()
+	if err := apply(&r.Record); err != nil {
+		return err
+	}
+	t.count(&before, -1)
+	if r.Revision > revision {
+		t.h.outcomeSeq++
+		r.OutcomeSeq = t.h.outcomeSeq
+	}
+	t.count(r, +1)
+	t.moveOutcome(r, outcome, unacked)
+	t.saveResult(r, &before)
+
+	// What was settled goes to the end of those that fall due at the same moment.
+	if !r.State.Waiting() || !r.Due.Equal(before.Due) || before.Claimed() {
+		t.unplace(r, before.Due)
+	}
+	if r.Unfinished() {
+		if r.State != before.State {
+			t.putLane(r)
+		}
+		t.place(r)
+	} else if before.Unfinished() {
+		t.delete(bLane, laneKey(r.Connection, r.Lane, r.Seq))
+		t.delete(bLive, liveKey(r.Connection, r.Seq))
+	}
+	t.save(r)
+
+	newHead, newState := t.head(r.Connection, r.Lane)
+	if newHead != wasHead && newHead != 0 {
+		t.promote(newHead, r, now)
+	}
+	was, is := wasHead != 0 && headState.Parked(), newHead != 0 && newState.Parked()
+	if was != is {
+		n := int64(1)
+		if was {
+			n = -1
+		}
+		t.countHeld(r.Connection, n)
+	}
+	return nil
+}
+
+// promote makes the record numbered seq fall due as the new head of r's lane.
+func (t *txn) promote(seq uint64, r *entry, now time.Time) {
+	next := t.load(seq, r.Connection, true)
+	if !next.State.Waiting() {
+		return
+	}
+	t.unplace(next, next.Due)
+	next.Due = next.HeadDue(now, t.hold(r.Connection, r.Lane))
+	t.place(next)
+	t.save(next)
+}
+
+func (t *txn) moveOutcome(r *entry, outcome uint64, unacked bool) {
+	if r.OutcomeSeq != outcome {
+		if outcome != 0 {
+			t.delete(bOutcome, seqKey(outcome))
+			if unacked {
+				t.delete(bUnacked, seqKey(outcome))
+			}
+		}
+		if r.OutcomeSeq != 0 {
+			key := seqKey(r.OutcomeSeq)
+			t.put(bOutcome, key, outcomeValue(key, r))
+			if r.Unacked() {
+				t.put(bUnacked, key, outcomeValue(key, r))
+			}
+		}
+	} else if unacked && !r.Unacked() {
+		t.delete(bUnacked, seqKey(outcome))
+	}
+}
+
+func outcomeValue(key []byte, r *entry) []byte {
+	e := newFrame(tagOutcome, 32)
+	e.fixed(r.Seq)
+	e.str(r.Connection)
+	e.time(r.Finished)
+	return e.finishFrame(key)
+}
+
+// saveResult keeps the result's body in its own bucket, so that acknowledging does not rewrite it.
+func (t *txn) saveResult(r, before *entry) {
+	if r.Result == before.Result {
+		return
+	}
+	key := seqKey(r.Seq)
+	had := before.body
+	r.body = r.Result != nil && r.Result.Body != nil
+	switch {
+	case r.body:
+		e := newFrame(tagBody, len(r.Result.Body))
+		e.raw(r.Result.Body)
+		t.put(bBody, key, e.finishFrame(key))
+	case had:
+		t.delete(bBody, key)
+	}
+}
+
+// claims are the records that somebody works on now. They live as long as the engine: a claim of an
+// earlier one is void. Only the writer uses them.
+type claims struct {
+	instance string // starts every token of this engine
+	n        uint64
+	seqs     map[uint64]bool
+	undo     []func() // takes back what the current wave changed
+}
+
+func (c *claims) token() string {
+	c.n++
+	return c.instance + strconv.FormatUint(c.n, 10)
+}
+
+func (c *claims) set(seq uint64, claimed bool) {
+	if c.seqs[seq] == claimed {
+		return
+	}
+	c.undo = append(c.undo, func() { c.flip(seq, !claimed) })
+	c.flip(seq, claimed)
+}
+
+func (c *claims) flip(seq uint64, claimed bool) {
+	if claimed {
+		c.seqs[seq] = true
+	} else {
+		delete(c.seqs, seq)
+	}
+}
+
+func (c *claims) commit() { c.undo = c.undo[:0] }
+
+func (c *claims) rollback() {
+	for i := len(c.undo) - 1; i >= 0; i-- {
+		c.undo[i]()
+	}
+	c.undo = c.undo[:0]
+}
+
+// reader is what read and write transactions share.
+type reader struct {
+	tx       *bbolt.Tx
+	b        buckets
+	h        header
+	instance string
+}
+
+func newReader(tx *bbolt.Tx, instance string) (reader, error) {
+	r := reader{tx: tx, instance: instance}
+	var err error
+	if r.b, err = openBuckets(tx); err != nil {
+		return r, err
+	}
+	r.h, err = decodeHeader(r.b[bMeta].Get(headerKey))
+	return r, err
+}
+
+func (t *reader) counts(connection string) (counts, error) {
+	key := countsKey(connection)
+	return decodeCounts(key, t.b[bMeta].Get(key))
+}
+
+// find returns the record with an ID, without bodies unless asked; nil = there is none.
+func (t *reader) find(id string, bodies bool) *entry {
+	v := t.b[bID].Get([]byte(id))
+	if v == nil || id == "" {
+		return nil
+	}
+	p, err := openFrame(tagID, []byte(id), v)
+	if err != nil {
+		return nil
+	}
+	d := decoder{b: p}
+	seq, connection := d.fixed(), d.str()
+	if d.err != nil {
+		return nil
+	}
+	r := t.load(seq, connection, bodies)
+	if r.ID == "" {
+		r.ID = id
+	}
+	return r
+}
+
+// load returns a record whole. What cannot be read makes it damaged, never absent. Bodies left out stay
+// nil; what is returned holds no memory of the transaction.
+func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
+	r := &entry{}
+	key := seqKey(seq)
+	progressKey := liveKey(connection, seq)
+	v := t.b[bLive].Get(progressKey)
+	if v == nil {
+		progressKey = key
+		v = t.b[bDone].Get(key)
+	}
+	err := decodeProgress(progressKey, v, r)
+	generation := r.Generation
+	if rerr := decodeRequest(key, t.b[bRequest].Get(key), &r.Record); rerr != nil {
+		if err == nil {
+			err = rerr
+		}
+	}
+	r.Seq, r.Generation = seq, generation
+	r.WireKey = outbox.WireKey(r.Key, generation)
+	if r.Connection == "" {
+		r.Connection = connection
+	}
+	if bodies {
+		r.Request.Body, r.Sealed = clone(r.Request.Body), clone(r.Sealed)
+	} else {
+		r.Request.Body, r.Sealed = nil, nil
+	}
+	if bodies && r.body && r.Result != nil {
+		body, berr := openFrame(tagBody, key, t.b[bBody].Get(key))
+		if berr != nil {
+			r.Result.Truncated = true // the outcome is known; what Flavoso said beside it is lost
+		} else {
+			r.Result.Body = append([]byte{}, body...)
+		}
+	}
+	if err != nil {
+		t.damaged(r)
+		return r
+	}
+	if r.Claimed() && !strings.HasPrefix(r.Claim.Token, t.instance) {
+		r.Claim = outbox.Claim{}
+	}
+	if r.line < t.h.line && r.Unfinished() {
+		r.ApplySuspect()
+	}
+	return r
+}
+
+// damaged makes r what is left of a record that cannot be read whole.
+func (t *reader) damaged(r *entry) {
+	if r.State == outbox.Damaged {
+		return
+	}
+	r.Claim = outbox.Claim{}
+	r.State = outbox.Damaged
+	if r.Revision == 0 {
+		r.Revision = 1
+	}
+}
+
+func hasPrefix(k, prefix []byte) bool { return k != nil && bytes.HasPrefix(k, prefix) }
+
+func outcomeOf(key, v []byte) (seq uint64, connection string, finished time.Time, err error) {
+	p, err := openFrame(tagOutcome, key, v)
+	if err != nil {
+		return 0, "", time.Time{}, err
+	}
+	d := decoder{b: p}
+	seq, connection, finished = d.fixed(), d.str(), d.time()
+	return seq, connection, finished, d.err
+}
+
+func seqOf(letter byte, key, v []byte) (uint64, error) {
+	p, err := openFrame(letter, key, v)
+	if err != nil {
+		return 0, err
+	}
+	if len(p) < 8 {
+		return 0, errFrame
+	}
+	return binary.BigEndian.Uint64(p), nil
+}
