@@ -1,0 +1,220 @@
+package mockserver
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// adminPath is where the admin API lives. It needs no token: a mock server has no secrets.
+const adminPath = "/_mock/"
+
+// adminError is a refusal of the admin API.
+type adminError struct {
+	status  int
+	message string
+}
+
+func (e *adminError) Error() string { return e.message }
+
+func badRequest(err error) error { return &adminError{http.StatusBadRequest, err.Error()} }
+
+// serveAdmin serves the admin API: JSON in, JSON out, refusals as {"error":{"message":…}}.
+func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, path string) {
+	handlers := map[string]func(*http.Request) (int, any, error){
+		"POST reset":       s.adminReset,
+		"GET connections":  s.adminConnections,
+		"POST connections": s.adminConnect,
+		"POST orders":      s.adminAddOrder,
+		"GET orders":       s.adminOrders,
+		"GET clock":        s.adminClock,
+		"POST clock":       s.adminMoveClock,
+		"GET faults":       s.adminFaults,
+		"POST faults":      s.adminInject,
+		"DELETE faults":    s.adminRemoveFaults,
+		"GET effects":      s.adminEffects,
+		"GET requests":     s.adminRequests,
+		"GET idempotency":  s.adminKeys,
+		"GET status":       s.adminStatus,
+		"GET switches":     s.adminSwitches,
+		"POST switches":    s.adminSwitch,
+		"POST snapshot":    s.adminSnapshot,
+		"POST restore":     s.adminRestore,
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, adminPath), "/")
+	h := handlers[r.Method+" "+name]
+	if h == nil {
+		err := &adminError{http.StatusNotFound, "no such admin call: " + r.Method + " " + path}
+		for key := range handlers {
+			if strings.HasSuffix(key, " "+name) {
+				err = &adminError{http.StatusMethodNotAllowed, "this admin call has no method " + r.Method}
+			}
+		}
+		writeAdmin(w, 0, nil, err)
+		return
+	}
+	status, v, err := h(r)
+	writeAdmin(w, status, v, err)
+}
+
+func writeAdmin(w http.ResponseWriter, status int, v any, err error) {
+	if err != nil {
+		status = http.StatusInternalServerError
+		var refused *adminError
+		if errors.As(err, &refused) {
+			status = refused.status
+		}
+		v = map[string]any{"error": map[string]string{"message": err.Error()}}
+	}
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return
+	}
+	body, isRaw := v.(json.RawMessage)
+	if !isRaw {
+		body = encode(v)
+	}
+	w.Header().Set("Content-Type", jsonType)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client may have left
+}
+
+// decodeAdmin reads the body strictly: a misspelt field is an error, not a fault that never fires.
+func decodeAdmin(r *http.Request, v any) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
+	if err != nil {
+		return badRequest(err)
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return badRequest(err)
+	}
+	return nil
+}
+
+func listOf(data any) (int, any, error) {
+	return http.StatusOK, map[string]any{"data": data}, nil
+}
+
+func (s *Server) adminReset(*http.Request) (int, any, error) {
+	s.Reset()
+	return http.StatusOK, map[string]string{"now": s.clock.Now().Format(time.RFC3339Nano)}, nil
+}
+
+type adminConnection struct {
+	Connection string `json:"connection"`
+	Token      string `json:"token"`
+}
+
+func (s *Server) adminConnections(*http.Request) (int, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []adminConnection{}
+	for _, name := range sortedKeys(s.connections) {
+		out = append(out, adminConnection{name, s.tokenOf(name)})
+	}
+	return listOf(out)
+}
+
+func (s *Server) adminConnect(r *http.Request) (int, any, error) {
+	var in struct {
+		Connection string `json:"connection"`
+		Rotate     bool   `json:"rotate"`    // end the tokens, give a new one (D6)
+		Revoke     bool   `json:"revoke"`    // end the tokens
+		Reconnect  bool   `json:"reconnect"` // make the connection anew (D6)
+	}
+	if err := decodeAdmin(r, &in); err != nil {
+		return 0, nil, err
+	}
+	if err := checkConnection(in.Connection); err != nil {
+		return 0, nil, err
+	}
+	out := adminConnection{Connection: in.Connection}
+	switch {
+	case in.Reconnect:
+		out.Token = s.Reconnect(in.Connection)
+	case in.Rotate:
+		out.Token = s.RotateToken(in.Connection)
+	case in.Revoke:
+		s.RevokeTokens(in.Connection)
+	default:
+		out.Token = s.Token(in.Connection)
+	}
+	return http.StatusOK, out, nil
+}
+
+func checkConnection(name string) error {
+	if name == "" || len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return badRequest(errors.New("connection must be 1 to 128 printable ASCII characters without spaces"))
+	}
+	return nil
+}
+
+func (s *Server) adminAddOrder(r *http.Request) (int, any, error) {
+	var in struct {
+		Connection string          `json:"connection"`
+		Order      json.RawMessage `json:"order"`
+		Lines      int             `json:"lines"` // a large order with so many lines
+	}
+	if err := decodeAdmin(r, &in); err != nil {
+		return 0, nil, err
+	}
+	if err := checkConnection(in.Connection); err != nil {
+		return 0, nil, err
+	}
+	if in.Lines < 0 || in.Lines > 10_000 {
+		return 0, nil, badRequest(errors.New("lines must be 0 to 10000"))
+	}
+	if len(in.Order) > 0 {
+		if err := json.Unmarshal(in.Order, &Order{}); err != nil {
+			return 0, nil, badRequest(err)
+		}
+	}
+	o := s.addOrder(in.Connection, func(base *Order) {
+		if in.Lines > 0 {
+			overlay(base, LargeOrder(in.Lines))
+		}
+		if len(in.Order) > 0 {
+			overlayJSON(base, in.Order)
+		}
+	})
+	return http.StatusCreated, o, nil
+}
+
+func (s *Server) adminOrders(r *http.Request) (int, any, error) {
+	name := r.URL.Query().Get("connection")
+	if err := checkConnection(name); err != nil {
+		return 0, nil, err
+	}
+	return listOf(s.Orders(name))
+}
+
+func (s *Server) adminClock(*http.Request) (int, any, error) {
+	return http.StatusOK, map[string]string{"now": s.clock.Now().Format(time.RFC3339Nano)}, nil
+}
+
+func (s *Server) adminMoveClock(r *http.Request) (int, any, error) {
+	var in struct {
+		Advance duration  `json:"advance"`
+		Now     time.Time `json:"now"`
+	}
+	if err := decodeAdmin(r, &in); err != nil {
+		return 0, nil, err
+	}
+	switch {
+	case in.Advance != 0 && in.Now.IsZero():
+		s.clock.Advance(time.Duration(in.Advance))
+	case in.Advance == 0 && !in.Now.IsZero():
+		s.clock.Set(in.Now)
+	default:
+		return 0, nil, badRequest(errors.New(`give either advance, such as "2m", or now, an RFC 3339 instant`))
+	}
+	return s.adminClock(r)
+}
