@@ -1,6 +1,7 @@
 package mockserver_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,13 +66,15 @@ func (c *client) do(method, path, body string, header ...string) answer {
 	req, err := http.NewRequest(method, c.srv.BaseURL()+path, strings.NewReader(body))
 	require.NoError(c.t, err)
 	req.GetBody = nil // net/http must not repeat a POST by itself
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header[http.CanonicalHeaderKey(name)] = append(req.Header[http.CanonicalHeaderKey(name)], value)
+	}
+	if len(req.Header["Authorization"]) == 0 {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if body != "" && len(req.Header["Content-Type"]) == 0 {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	return c.send(req)
 }
@@ -120,4 +123,9 @@ func (r *recorder) end() {
 	for i := len(r.cleanups) - 1; i >= 0; i-- {
 		r.cleanups[i]()
 	}
+}
+
+// overTCP is a transport that trusts the server's certificate and goes over the network.
+func overTCP(srv *mockserver.Server) *http.Transport {
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: srv.CertPool()}}
 }

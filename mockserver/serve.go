@@ -88,10 +88,11 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 	if x.conn != nil {
 		x.entry.Connection = x.conn.name
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, s.Switches().MaxBody+1))
-	if int64(len(body)) > s.Switches().MaxBody {
+	limit := s.Switches().MaxBody
+	body, err := readBody(r, limit+1)
+	if int64(len(body)) > limit {
 		x.tooLarge = true
-		body = body[:s.Switches().MaxBody]
+		body = body[:limit]
 	}
 	x.body, x.entry.Body = body, body
 	if err != nil {
@@ -104,6 +105,16 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 	x.entry.Fault = x.plan.name()
 	s.journal.add(x.entry)
 	return x
+}
+
+// readBody reads at most limit bytes, after de-chunking and before any decoding (D5).
+func readBody(r *http.Request, limit int64) ([]byte, error) {
+	if n := r.ContentLength; n >= 0 && n <= min(limit, 64<<10) {
+		body := make([]byte, n)
+		got, err := io.ReadFull(r.Body, body)
+		return body[:got], err
+	}
+	return io.ReadAll(io.LimitReader(r.Body, limit))
 }
 
 // perform carries the request through its faults: on the way in, in the handler, and on the way out.

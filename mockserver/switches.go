@@ -68,7 +68,8 @@ var choices = map[string][]string{
 // Set changes the switch with the given name, as the command line and the admin API name it:
 // Set("hold_from", "receipt"). The error says what the switch takes.
 func (s *Switches) Set(name, value string) error {
-	f, ok := s.field(name)
+	next := *s
+	f, ok := next.field(name)
 	if !ok {
 		return fmt.Errorf("mockserver: no switch %q; there are %s", name, strings.Join(switchNames(), ", "))
 	}
@@ -94,7 +95,11 @@ func (s *Switches) Set(name, value string) error {
 		}
 		f.SetInt(n)
 	}
-	return s.validate()
+	if err := next.validate(); err != nil {
+		return err
+	}
+	*s = next
+	return nil
 }
 
 func (s *Switches) validate() error {
