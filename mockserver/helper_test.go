@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -128,4 +129,14 @@ func (r *recorder) end() {
 // overTCP is a transport that trusts the server's certificate and goes over the network.
 func overTCP(srv *mockserver.Server) *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: srv.CertPool()}}
+}
+
+func mockOrder() mockserver.Order { return mockserver.Order{} }
+
+func urlValues(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return q.Encode()
 }
