@@ -19,6 +19,7 @@ type execution struct {
 	claim   Claim
 	outcome atomic.Int32
 	effect  atomic.Bool // the handler's MarkEffect is durable
+	spilled bool        // an answer that counts is on its way to the client before the end
 	ctx     context.Context
 	cancel  context.CancelCauseFunc // of ctx
 	rec     *recorder
@@ -102,7 +103,7 @@ func (x *execution) run(next http.Handler, r *http.Request, body []byte) reply {
 func (x *execution) abandon() {
 	said := Outcome(x.outcome.Load())
 	mayHaveHappened := said == Committed || said == Unknown ||
-		said == Unspecified && (x.effect.Load() || x.m.opts.OnLeaseLost == Uncertain)
+		said == Unspecified && (x.effect.Load() || x.spilled || x.m.opts.OnLeaseLost == Uncertain)
 	var err error
 	if mayHaveHappened {
 		err = x.markUncertain("the handler did not return")
@@ -229,27 +230,45 @@ func (x *execution) spill() bool {
 		x.m.log(x, "idempotency: a large answer is held back: its effect could not be marked", err)
 		return false
 	}
+	x.spilled = true
 	return true
 }
 
 // save repeats a step until it succeeds, is refused, or Options.SaveTimeout is over. It does not depend on the client.
 func (x *execution) save(step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(x.Context, x.m.opts.SaveTimeout)
+	began := time.Now()
+	err := x.attempt(x.Context, step)
+	if err == nil || isFinal(err) {
+		return err
+	}
+	ctx, cancel := context.WithDeadline(x.Context, began.Add(x.m.opts.SaveTimeout))
 	defer cancel()
+	first := true
 	return backoff.Retry(func() error {
-		// A hung attempt leaves time for others.
-		ctx, cancel := context.WithTimeout(ctx, x.m.opts.SaveTimeout/3)
-		defer cancel()
-		err := step(ctx)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, ErrOwnershipLost), errors.Is(err, ErrFinished):
+		if !first {
+			err = x.attempt(ctx, step)
+		}
+		first = false
+		if isFinal(err) {
 			return backoff.Permanent(err)
 		}
-		x.m.observe(Event{Kind: EventEngineError, Operation: x.claim.Scope.Operation, Err: err})
 		return err
 	}, backoff.WithContext(newBackOff(20*time.Millisecond, time.Second), ctx))
+}
+
+func isFinal(err error) bool {
+	return errors.Is(err, ErrOwnershipLost) || errors.Is(err, ErrFinished)
+}
+
+// attempt makes one attempt; one that hangs leaves time for others.
+func (x *execution) attempt(ctx context.Context, step func(context.Context) error) error {
+	c := withDeadline(ctx, x.m.opts.SaveTimeout/3)
+	defer c.stop()
+	err := step(c)
+	if err != nil && !isFinal(err) {
+		x.m.observe(Event{Kind: EventEngineError, Operation: x.claim.Scope.Operation, Err: err})
+	}
+	return err
 }
 
 // newBackOff grows from first to most with jitter (S17); its owner bounds it by a context.

@@ -39,6 +39,23 @@ func NewFingerprint(scheme byte, parts ...[]byte) Fingerprint {
 	return f
 }
 
+// requestFingerprint is NewFingerprint(scheme, method, target, body) without its allocations.
+func requestFingerprint(scheme byte, r *http.Request, body []byte) (f Fingerprint) {
+	target := Target(r)
+	if len(body)+len(target) > 2000 {
+		return NewFingerprint(scheme, []byte(r.Method), []byte(target), body)
+	}
+	var stack [2048]byte
+	b := append(stack[:0], scheme)
+	b = append(binary.AppendUvarint(b, uint64(len(r.Method))), r.Method...)
+	b = append(binary.AppendUvarint(b, uint64(len(target))), target...)
+	b = append(binary.AppendUvarint(b, uint64(len(body))), body...)
+	sum := sha256.Sum256(b)
+	f[0] = scheme
+	copy(f[1:], sum[:])
+	return f
+}
+
 // FingerprintFunc makes the fingerprint of a request whose body was read whole. An error refuses the
 // request with 400 before anything is claimed.
 type FingerprintFunc func(r *http.Request, body []byte) (Fingerprint, error)
@@ -46,7 +63,7 @@ type FingerprintFunc func(r *http.Request, body []byte) (Fingerprint, error)
 // RawBytes is the strict fingerprint (F7): method, request target and body, byte by byte. The target is
 // the path as the client escaped it, with its query. Headers do not count (D4).
 func RawBytes(r *http.Request, body []byte) (Fingerprint, error) {
-	return NewFingerprint(schemeRawBytes, []byte(r.Method), []byte(Target(r)), body), nil
+	return requestFingerprint(schemeRawBytes, r, body), nil
 }
 
 // CanonicalJSON is the tolerant fingerprint: method, request target and the body in the canonical form
@@ -62,7 +79,7 @@ func CanonicalJSON(r *http.Request, body []byte) (Fingerprint, error) {
 			return Fingerprint{}, err
 		}
 	}
-	return NewFingerprint(schemeCanonicalJSON, []byte(r.Method), []byte(Target(r)), body), nil
+	return requestFingerprint(schemeCanonicalJSON, r, body), nil
 }
 
 func canonicalJSON(body []byte) ([]byte, error) {

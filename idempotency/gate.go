@@ -178,22 +178,35 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Proble
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	tooLarge := &Problem{Status: http.StatusRequestEntityTooLarge, Code: ProblemBodyTooLarge,
-		Detail: fmt.Sprintf("The request body is larger than %d bytes.", g.opts.MaxBody)}
 	if r.ContentLength > g.opts.MaxBody {
-		return nil, tooLarge
+		return nil, g.tooLarge()
 	}
-	buf := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), 64<<10)+bytes.MinRead))
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
-	var limit *http.MaxBytesError
-	switch {
-	case errors.As(err, &limit):
-		return nil, tooLarge
-	case err != nil:
-		return nil, &Problem{Status: http.StatusBadRequest, Code: ProblemBodyIncomplete,
-			Detail: "The request body broke off.", Err: err}
+	size := int64(bytes.MinRead)
+	if r.ContentLength >= 0 {
+		size = min(r.ContentLength, 64<<10) + 1 // the last byte is for seeing the end
 	}
-	return buf.Bytes(), nil
+	buf := make([]byte, 0, size)
+	for {
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > g.opts.MaxBody:
+			w.Header().Set("Connection", "close") // the rest is not worth reading
+			return nil, g.tooLarge()
+		case err == io.EOF:
+			return buf, nil
+		case err != nil:
+			return nil, &Problem{Status: http.StatusBadRequest, Code: ProblemBodyIncomplete,
+				Detail: "The request body broke off.", Err: err}
+		case len(buf) == cap(buf):
+			buf = slices.Grow(buf, len(buf))
+		}
+	}
+}
+
+func (g *Gate) tooLarge() *Problem {
+	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: ProblemBodyTooLarge,
+		Detail: fmt.Sprintf("The request body is larger than %d bytes.", g.opts.MaxBody)}
 }
 
 // Refuse answers a claim that gives no right to run: it replays the result, or says why there is none. It
@@ -265,5 +278,11 @@ func setBody(r *http.Request, body []byte) {
 		r.Body = http.NoBody
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	b := new(bodyReader)
+	b.Reset(body)
+	r.Body = b
 }
+
+type bodyReader struct{ bytes.Reader }
+
+func (*bodyReader) Close() error { return nil }

@@ -57,7 +57,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 			return
 		}
 		x.rec = newRecorder(w, m.opts.MaxResult)
-		x.rec.spill, x.rec.dropped = x.spill, m.dropped
+		x.rec.x, x.rec.dropped = x, m.dropped
 		m.send(w, r, x.run(next, r, body))
 	case res.Decision == InProgress && m.opts.OnDuplicate.ops != nil:
 		m.opts.OnDuplicate.ops.accepted(w, r, m.Gate, res.Record)
@@ -69,8 +69,8 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 // claim asks the engine. It does not follow the client's context: a claim that is committed while its client
 // leaves would block the key until the lease ends.
 func (m *middleware) claim(base context.Context, req ClaimRequest) (ClaimResult, error) {
-	ctx, cancel := context.WithTimeout(base, m.opts.SaveTimeout)
-	defer cancel()
+	ctx := withDeadline(base, m.opts.SaveTimeout)
+	defer ctx.stop()
 	began := time.Now()
 	res, err := m.engine.Claim(ctx, req)
 	if err != nil {
@@ -123,8 +123,12 @@ func (m *middleware) send(w http.ResponseWriter, r *http.Request, rep reply) {
 	case rep.problem != nil:
 		m.opts.WriteProblem(w, r, *rep.problem)
 	default:
-		clear(w.Header())
-		_ = rep.result.Send(w) // the client may be gone; it repeats and gets the replay
+		h := w.Header()
+		clear(h)
+		for name, values := range rep.result.Header { // nobody else has them
+			h[name] = values
+		}
+		_ = rep.result.send(w) // the client may be gone; it repeats and gets the replay
 	}
 }
 

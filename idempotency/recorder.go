@@ -22,7 +22,7 @@ type recorder struct {
 	w       http.ResponseWriter // nil = not connected: nothing can be sent before the end
 	outer   http.Header         // what stood in w before the handler ran
 	limit   int64               // of buf when connected
-	spill   func() bool         // called once, with mu held, when the limit is passed: may the answer be streamed?
+	x       *execution          // asked once, with mu held, when the limit is passed: may the answer be streamed?
 	dropped []string            // canonical names that are not stored
 
 	mu      sync.Mutex
@@ -135,7 +135,7 @@ func (r *recorder) sniff(first []byte) {
 }
 
 func (r *recorder) overflow() {
-	if !r.spill() {
+	if !r.x.spill() {
 		r.mode, r.buf = discarding, nil
 		return
 	}
@@ -184,21 +184,33 @@ func (r *recorder) answer() (answer, stored Result) {
 	if cl := answer.Header.Get("Content-Length"); cl != "" && cl != strconv.Itoa(len(r.buf)) && r.mode == buffering && bodyAllowed(r.status) {
 		answer.Header.Del("Content-Length") // it would cut or hang the answer
 	}
-	stored = Result{Status: r.status, Header: make(http.Header, len(r.sent)), Body: r.buf}
-	for name, values := range r.sent {
-		if slices.Contains(r.dropped, name) || strings.HasPrefix(name, http.TrailerPrefix) {
-			continue
+	stored = Result{Status: r.status, Header: r.sent, Body: r.buf}
+	for name := range r.sent {
+		if !r.keeps(name) {
+			stored.Header = make(http.Header, len(r.sent))
+			break
 		}
-		if before, ok := r.outer[name]; ok && slices.Equal(before, values) {
-			continue // an outer handler set it, and will set its own on the replay
+	}
+	if len(stored.Header) != len(r.sent) {
+		for name, values := range r.sent {
+			if r.keeps(name) {
+				stored.Header[name] = values
+			}
 		}
-		stored.Header[name] = values
 	}
 	if r.mode != buffering || int64(len(r.buf)) > r.limit {
 		stored.Body, stored.Omitted = nil, true
-		stored.Header.Del("Content-Length")
 	}
 	return answer, stored
+}
+
+// keeps reports whether a header belongs to the result.
+func (r *recorder) keeps(name string) bool {
+	if slices.Contains(r.dropped, name) || strings.HasPrefix(name, http.TrailerPrefix) {
+		return false
+	}
+	before, ok := r.outer[name]
+	return !ok || !slices.Equal(before, r.sent[name]) // else an outer handler set it, and will set its own on the replay
 }
 
 // replaceHeader makes dst equal to src.

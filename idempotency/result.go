@@ -53,8 +53,8 @@ func (r Result) send(w http.ResponseWriter) error {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	if bodyAllowed(status) && h.Get("Content-Length") == "" && !r.Omitted {
-		h.Set("Content-Length", strconv.Itoa(len(r.Body))) // a cut answer is noticed
+	if len(r.Body) > selfCounted && bodyAllowed(status) && h.Get("Content-Length") == "" {
+		h.Set("Content-Length", strconv.Itoa(len(r.Body))) // so that a cut answer is noticed
 	}
 	w.WriteHeader(status)
 	if len(r.Body) == 0 {
@@ -63,6 +63,9 @@ func (r Result) send(w http.ResponseWriter) error {
 	_, err := w.Write(r.Body)
 	return err
 }
+
+// selfCounted is the size up to which net/http counts an answer's body itself.
+const selfCounted = 2048
 
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
@@ -164,6 +167,9 @@ func (d *decoder) uvarint(most uint64) uint64 {
 
 func (d *decoder) string() string {
 	n := d.uvarint(uint64(len(d.rest)))
+	if n > uint64(len(d.rest)) {
+		d.rest = nil
+	}
 	if d.rest == nil {
 		return ""
 	}
