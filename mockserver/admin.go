@@ -57,6 +57,9 @@ func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, path string)
 		return
 	}
 	status, v, err := h(r)
+	if s.faults.refusing() { // no connection is kept alive then, and the client should know
+		w.Header().Set("Connection", "close")
+	}
 	writeAdmin(w, status, v, err)
 }
 

@@ -36,7 +36,7 @@ func (s *Server) adminInject(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	in.faultSpec.RetryAfter = strings.Trim(string(in.RetryAfter), `"`)
-	f := s.Inject(Fault{in.faultSpec})
+	f := s.arm(in.faultSpec)
 	if err := f.Err(); err != nil {
 		return 0, nil, badRequest(err)
 	}

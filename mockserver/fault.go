@@ -90,10 +90,10 @@ var faultNames = []string{
 	faultUnknownEnum, faultLate,
 }
 
-// Refuse makes new connections fail: nothing is listening. Over Transport the dial itself is refused,
-// so that provably nothing was sent; over TCP the server cannot refuse a single dial, and resets the
-// connection before it reads a byte. Connections kept alive are closed when it is injected. It counts
-// dials, and takes no method, path or connection.
+// Refuse makes connections fail as if nothing were listening. Over Transport the dial itself is refused,
+// so that provably nothing was sent. Over TCP a server cannot refuse single dials: it resets the
+// connection when a request comes, and does not note it; the admin API stays reachable. Connections kept
+// alive are closed when it is injected. It takes no method, path or connection.
 func Refuse() Fault { return Fault{faultSpec{Name: faultRefuse}} }
 
 // Reset breaks the connection (RST) before the request is looked at: no effect.

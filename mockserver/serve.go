@@ -53,6 +53,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveAdmin(w, r, path)
 		return
 	}
+	if info, _ := r.Context().Value(connInfoKey{}).(connInfo); !info.overPipe && s.faults.refuses() {
+		hangUp(w, true) // over a pipe the dial is refused
+		return
+	}
 	x := s.receive(r, path)
 	if x == nil {
 		hangUp(w, false)
@@ -77,9 +81,9 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 
 	header := r.Header.Clone()
 	header.Del("Authorization")
-	number, _ := r.Context().Value(connNumber{}).(int)
+	info, _ := r.Context().Value(connInfoKey{}).(connInfo)
 	x.entry = &Request{
-		At: now, Method: r.Method, Target: idempotency.Target(r), Path: path, Header: header, Conn: number,
+		At: now, Method: r.Method, Target: idempotency.Target(r), Path: path, Header: header, Conn: info.number,
 		RequestID: x.requestID,
 	}
 	if keys := r.Header["Idempotency-Key"]; len(keys) == 1 {

@@ -145,7 +145,7 @@ func (s *Server) listen() error {
 		}
 		s.tcp = l
 		s.baseURL = scheme + "://" + l.Addr().String() + basePath
-		listeners = append(listeners, refusingListener{l, s.faults})
+		listeners = append(listeners, l)
 	}
 	for _, l := range listeners {
 		if tlsConfig != nil {
@@ -254,14 +254,19 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-type connNumber struct{}
+// connInfo is what the server knows about a connection; the request's context carries it.
+type connInfo struct {
+	number   int // for the journal
+	overPipe bool
+}
 
-// connContext numbers the connections for the journal.
-func (s *Server) connContext(ctx context.Context, _ net.Conn) context.Context {
+type connInfoKey struct{}
+
+func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
 	s.netMu.Lock()
 	defer s.netMu.Unlock()
 	s.dials++
-	return context.WithValue(ctx, connNumber{}, s.dials)
+	return context.WithValue(ctx, connInfoKey{}, connInfo{s.dials, overPipe(c)})
 }
 
 // closeIdle ends the connections that wait for a request, on both ends as far as they are known.

@@ -274,15 +274,17 @@ func (s *Server) Keys(connection string) []Held {
 // Inject arms a fault. A fault that makes no sense is not armed: [Injected.Err] says why, and the test of
 // a server made by [Start] fails.
 func (s *Server) Inject(f Fault) *Injected {
-	in := s.faults.inject(f.spec)
-	if in.err != nil {
-		if s.tb != nil {
-			s.tb.Helper()
-			s.tb.Errorf("%v", in.err)
-		}
-		return in
+	in := s.arm(f.spec)
+	if in.err != nil && s.tb != nil {
+		s.tb.Helper()
+		s.tb.Errorf("%v", in.err)
 	}
-	if f.spec.Name == faultRefuse {
+	return in
+}
+
+func (s *Server) arm(spec faultSpec) *Injected {
+	in := s.faults.inject(spec)
+	if in.err == nil && spec.Name == faultRefuse {
 		s.closeIdle()
 	}
 	return in

@@ -5,20 +5,13 @@ import (
 	"net/url"
 )
 
-// refusingListener drops connections while a refuse fault is active.
-type refusingListener struct {
-	net.Listener
-	faults *faultSet
-}
-
-func (l refusingListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil || !l.faults.refuses() {
-			return c, err
-		}
-		reset(c)
+// overPipe reports whether a connection of the server came through memory.
+func overPipe(c net.Conn) bool {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // below TLS
+		c = t.NetConn()
 	}
+	_, is := c.(*pipeConn)
+	return is
 }
 
 // reset closes a connection so that the other end sees it break, not end.
