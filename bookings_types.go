@@ -41,9 +41,13 @@ type Booking struct {
 	Raw             json.RawMessage `json:"-"` // the object as it came, with fields unknown here
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are ignored and stay reachable in Raw.
+// UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are ignored and stay reachable in Raw; null
+// changes nothing.
 func (b *Booking) UnmarshalJSON(data []byte) error {
 	type plain Booking
+	if string(data) == "null" {
+		return nil
+	}
 	var v plain
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err

@@ -30,11 +30,14 @@ func reverseFields(value json.RawMessage) (json.RawMessage, error) {
 	for d.More() {
 		var member []byte
 		if object {
-			var name json.RawMessage
-			if err := d.Decode(&name); err != nil {
+			name, err := d.Token()
+			if err != nil {
 				return nil, err
 			}
-			member = append(bytes.Clone(name), ':')
+			if member, err = marshal(name); err != nil {
+				return nil, err
+			}
+			member = append(member, ':')
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {

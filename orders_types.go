@@ -99,9 +99,13 @@ type Order struct {
 	Raw              json.RawMessage `json:"-"`                     // the object as it came, with fields unknown here
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are ignored and stay reachable in Raw.
+// UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are ignored and stay reachable in Raw; null
+// changes nothing.
 func (o *Order) UnmarshalJSON(data []byte) error {
 	type plain Order
+	if string(data) == "null" {
+		return nil
+	}
 	var v plain
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err

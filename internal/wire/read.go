@@ -104,23 +104,26 @@ func (s *Sender) Read(ctx context.Context, target string, token func(ctx context
 		err = redact(err, target, "")
 		return Exchange{NeverSent: true, Err: err}, Verdict{NeverSent: true, Reason: err.Error()}, 0, err
 	}
-	resp, err := loop.Do(first)
-	if resp != nil {
+	// What counts is kept in r; the library's response and error say less.
+	if resp, _ := loop.Do(first); resp != nil {
 		resp.Body.Close()
 	}
+	return r.x, r.v, r.attempts, r.outcome(ctx)
+}
+
+// outcome is the error the read ends with.
+func (r *read) outcome(ctx context.Context) error {
 	switch {
 	case r.fatal != nil:
-		err = r.fatal
+		return r.fatal
 	case r.done:
-		err = nil
-	default:
-		give := &ReadError{Attempts: r.attempts, Context: r.ended, Last: r.x.Err, Reason: r.reason()}
-		if give.Context == nil {
-			give.Context = context.Cause(ctx)
-		}
-		err = give
+		return nil
 	}
-	return r.x, r.v, r.attempts, err
+	gaveUp := &ReadError{Attempts: r.attempts, Context: r.ended, Last: r.x.Err, Reason: r.reason()}
+	if gaveUp.Context == nil {
+		gaveUp.Context = context.Cause(ctx)
+	}
+	return gaveUp
 }
 
 // read is one Read under way. retryablehttp runs everything in the calling goroutine, one after the other.

@@ -1,0 +1,5 @@
+//go:build !encoder2
+
+package flavoso
+
+const encoder2 = false
