@@ -17,7 +17,7 @@ func (r *Record) Check() error {
 		return bad("unknown state")
 	case r.ID == "" || r.Seq == 0:
 		return bad("no identity")
-	case r.State != Damaged && r.Lane == "":
+	case r.Unfinished() && r.State != Damaged && r.Lane == "":
 		return bad("no lane")
 	case r.State == Queued && !r.NeverSent():
 		return bad("queued, but it may have been sent")

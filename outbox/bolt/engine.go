@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -16,19 +14,33 @@ type Engine struct {
 	opts Options
 	lock *lockFile
 
-	// handle guards db against being replaced while somebody reads from it.
+	// handle guards file against being replaced while somebody reads from it. The writer alone replaces
+	// it; nil = closed.
 	handle sync.RWMutex
-	db     *bbolt.DB
+	file   *file
 
-	claims  claims // the writer's alone
+	// The writer's alone.
+	claims  claims
+	commits uint64    // number of the last durable commit
+	tried   uint64    // number of the commit that was tried last
+	broken  error     // why nothing is saved at the moment; nil = all is well
+	retry   time.Time // when saving may be tried again
+	moved   bool      // the file at path is newer than the open handle
+	id      string    // the outbox's own
+	mark    mark      // what stands beside the file
+	ballast ballast
+
 	changed chan struct{}
 
-	mu     sync.Mutex
-	queue  []*step
-	closed bool
-	wake   chan struct{} // one signal: there is something in queue, or closed is set
-	done   chan struct{} // closed when the writer has ended
-	err    error         // what Close returns; valid once done is closed
+	mu      sync.Mutex
+	queue   []*step
+	closed  bool
+	wake    chan struct{} // one signal: there is something in queue, or closed is set
+	done    chan struct{} // closed when the writer has ended
+	reports []Report
+
+	closeOnce sync.Once
+	err       error // what Close returns
 }
 
 var _ outbox.Engine = (*Engine)(nil)

@@ -8,11 +8,13 @@
 package bolt
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,6 +31,21 @@ const formatVersion = 1
 type Options struct {
 	// LockTimeout is how long Open waits for another process to let go of the outbox; 0 = one second.
 	LockTimeout time.Duration
+	// AllowNetwork opens an outbox on a network file system. Locks there may not reach the other
+	// machines, and two tills on one outbox do everything twice.
+	AllowNetwork bool
+	// StartFresh opens an empty outbox where one must be and nothing of it can be read, instead of
+	// refusing. What is left of the old one is kept aside.
+	StartFresh bool
+	// Logger is told of damage and what was done about it; nil = silent.
+	Logger *slog.Logger
+
+	// Probe is called at each [Point]; an error it returns makes the work there fail. For tests.
+	Probe func(Point) error
+	// OpenDB replaces bbolt.Open. For tests, see package bolttest.
+	OpenDB func(path string, mode fs.FileMode, o *bbolt.Options) (*bbolt.DB, error)
+
+	fileSystem func(path string) (uint32, error) // tests pretend another file system
 }
 
 func (o Options) withDefaults() Options {
@@ -38,31 +55,45 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Open opens the outbox at path and creates it when there is none. The directory must exist.
+// Open opens the outbox at path and creates it when there is none. The directory must exist. A damaged file
+// is salvaged and kept aside; [Engine.Reports] tells.
 //
 // Errors: a *outbox.LockedError when another process, or this one, has it open; outbox.ErrNewerFormat
-// when a newer release wrote it (the file is left as it is); outbox.ErrReadOnly when it cannot be
-// written; outbox.ErrDamaged when nothing of it can be read.
+// when a newer release wrote it (nothing is changed); outbox.ErrReadOnly when it cannot be written;
+// outbox.ErrDamaged when an outbox must be there and nothing of it can be read.
 func Open(path string, opts Options) (*Engine, error) {
-	path, err := filepath.Abs(path)
+	full, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("outbox %s: %w", path, err)
 	}
 	e := &Engine{
-		path: path, opts: opts.withDefaults(),
+		path: full, opts: opts.withDefaults(),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		claims: claims{instance: newInstance(), seqs: map[uint64]bool{}},
+		claims:  claims{instance: newInstance(), seqs: map[uint64]bool{}},
+		ballast: ballast{path: full + ballastSuffix},
 	}
-	if e.lock, err = acquireLock(path+".lock", path, e.opts.LockTimeout); err != nil {
+	if err := e.refuseNetwork(); err != nil {
+		return nil, fmt.Errorf("outbox %s: %w", full, err)
+	}
+	if e.lock, err = acquireLock(full+lockSuffix, full, e.opts.LockTimeout); err != nil {
 		return nil, err
 	}
 	if err := e.openFile(); err != nil {
+		if e.file != nil {
+			_ = e.file.close()
+		}
 		_ = e.lock.release()
-		return nil, fmt.Errorf("outbox %s: %w", path, err)
+		return nil, fmt.Errorf("outbox %s: %w", full, classify(err))
 	}
 	go e.write()
 	return e, nil
 }
+
+// The files beside the outbox.
+const (
+	lockSuffix    = ".lock"
+	ballastSuffix = ".ballast"
+)
 
 func newInstance() string {
 	var b [8]byte
@@ -70,111 +101,186 @@ func newInstance() string {
 	return hex.EncodeToString(b[:]) + "-"
 }
 
+// checkWhole is the size up to which a file is read whole at opening. A bigger one is only looked at
+// where it begins, so that opening takes the same time at any size.
+const checkWhole = 8 << 20
+
+// openFile opens what is at path, creates it when nothing is and nothing must be, or salvages it.
 func (e *Engine) openFile() error {
-	_, err := os.Stat(e.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = e.create()
-	}
-	if err != nil {
-		return classify(err)
-	}
-	db, err := e.openBolt(e.path)
-	if err != nil {
-		return classify(err)
-	}
-	err = guard(func() error { return db.View(checkFormat) })
-	if err != nil {
-		_ = guard(db.Close)
-		return err
-	}
-	e.db = db
-	return nil
-}
-
-func (e *Engine) openBolt(path string) (db *bbolt.DB, err error) {
-	err = guard(func() (err error) {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-			Timeout:      time.Second,
-			FreelistType: bbolt.FreelistMapType,
-			NoStatistics: true,
-		})
-		return err
-	})
-	return db, err
-}
-
-// create makes a new file under another name and moves it into place, so that the file at path is whole
-// at any moment.
-func (e *Engine) create() error {
-	temp := e.path + ".new"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	db, err := e.openBolt(temp)
-	if err != nil {
-		return err
-	}
-	err = guard(func() error {
-		return db.Update(func(tx *bbolt.Tx) error { return initialize(tx, header{id: rand.Text()}) })
-	})
-	if cerr := guard(db.Close); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return moveIntoPlace(temp, e.path)
-}
-
-// initialize makes the buckets of an empty file.
-func initialize(tx *bbolt.Tx, h header) error {
-	for _, name := range bucketNames {
-		if _, err := tx.CreateBucket([]byte(name)); err != nil {
+	for _, left := range []string{e.path + tempSuffix, e.path + markSuffix + tempSuffix} {
+		if err := removeIfThere(left); err != nil {
 			return err
 		}
 	}
-	meta := tx.Bucket([]byte(bucketNames[bMeta]))
-	f := newFrame(tagFormat, 8)
-	f.uint(formatVersion)
-	if err := meta.Put(formatKey, f.finishFrame(formatKey)); err != nil {
+	m, noMark := readMark(e.path + markSuffix)
+	if noMark != nil && !errors.Is(noMark, errNoMark) {
+		return noMark
+	}
+	e.mark = m
+	info, err := os.Stat(e.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0:
+		if err := e.start(err != nil); err != nil {
+			return err
+		}
+	case err != nil:
 		return err
-	}
-	return meta.Put(headerKey, h.encode())
-}
-
-// checkFormat makes sure that this code understands the file.
-func checkFormat(tx *bbolt.Tx) error {
-	meta := tx.Bucket([]byte(bucketNames[bMeta]))
-	if meta == nil {
-		return fmt.Errorf("%w: not an outbox", outbox.ErrDamaged)
-	}
-	v := meta.Get(formatKey)
-	// A newer release may frame its values in another way: only the letter and the version count then.
-	p, err := openFrame(tagFormat, formatKey, v)
-	if err == nil {
-		d := decoder{b: p}
-		if version := d.uint(); d.err == nil && version > formatVersion {
-			return fmt.Errorf("%w: format %d, this release knows up to %d; nothing was changed", outbox.ErrNewerFormat, version, formatVersion)
+	default:
+		if err := e.openExisting(info.Size() <= checkWhole, noMark != nil); err != nil {
+			return err
 		}
 	}
-	if errors.Is(err, errNewerFrame) {
-		return fmt.Errorf("%w: nothing was changed", outbox.ErrNewerFormat)
-	}
-	return err
+	e.ballast.restore()
+	return e.writeMark()
 }
 
-// moveIntoPlace renames a finished, synced file and makes the rename durable.
-func moveIntoPlace(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+// start makes a new outbox where no file is, or an empty one.
+func (e *Engine) start(missing bool) error {
+	if e.mark.commits > 0 {
+		what := "is empty"
+		if missing {
+			what = "is missing"
+		}
+		if !e.opts.StartFresh {
+			return fmt.Errorf("%w: the file %s, but %s says that operations were saved in it: put it back, or start fresh (Options.StartFresh)",
+				outbox.ErrDamaged, what, e.path+markSuffix)
+		}
+		e.report(Report{At: time.Now(), Cause: "the file " + what + "; started fresh"})
+		e.mark = mark{}
+	}
+	if err := e.create(header{id: rand.Text()}); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return e.swap(nil)
 }
 
-// classify gives the system's refusals the outbox's names.
-func classify(err error) error {
-	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
-		return fmt.Errorf("%w: %w", outbox.ErrReadOnly, err)
+func (e *Engine) openExisting(whole, noMark bool) error {
+	cause, err := e.inspect(whole)
+	if err != nil {
+		return err
+	}
+	if cause == nil {
+		f, err := e.openBolt(e.path)
+		switch {
+		case errors.Is(err, bbolt.ErrTimeout):
+			return &outbox.LockedError{Path: e.path}
+		case isDamage(err):
+			cause = err
+		case err != nil:
+			return err
+		default:
+			e.file = f
+		}
+	}
+	var h header
+	if cause == nil {
+		if h, err = e.file.header(); isDamage(err) {
+			cause = err
+		} else if err != nil {
+			return err
+		}
+	}
+	if cause != nil {
+		if err := e.salvage(cause); err != nil {
+			return err
+		}
+		return nil
+	}
+	e.id, e.commits = h.id, h.commits
+	switch {
+	case noMark && h.commits > 0:
+		return e.suspect("no mark beside the file: it may be a copy")
+	case !noMark && e.mark.id != h.id:
+		return e.suspect("the mark beside the file is another outbox's")
+	case !noMark && e.mark.commits > h.commits:
+		return e.suspect("the file is older than the mark beside it: it was restored")
+	}
+	return nil
+}
+
+// inspect looks at the file's pages without bbolt, which a damaged page can drive into endless recursion.
+// cause says what is wrong with it; whole asks for every page and value.
+func (e *Engine) inspect(whole bool) (cause, err error) {
+	f, err := os.OpenFile(e.path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	p, err := openPages(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkFormat(); err != nil {
+		return nil, err
+	}
+	if len(p.metas) == 0 {
+		return errors.New("both roots are unreadable"), nil
+	}
+	if int64(p.metas[0].pages)*p.page > p.size {
+		return errors.New("the file is cut short"), nil
+	}
+	if len(p.metas) == 1 {
+		return errors.New("one of two roots is unreadable"), nil
+	}
+	if whole {
+		if c, clean := collect(p); !clean {
+			return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), nil
+		}
+	}
+	return nil, nil
+}
+
+// suspect draws a line: every record that is unfinished now counts as sent since its creation.
+func (e *Engine) suspect(cause string) error {
+	r := Report{At: time.Now(), Cause: cause}
+	err := guard(func() error {
+		return e.file.db.Update(func(tx *bbolt.Tx) error {
+			t, err := newTxn(tx, e.claims.instance, &e.claims)
+			if err != nil {
+				return err
+			}
+			t.h.line++
+			t.h.commits = max(t.h.commits, e.mark.commits) + 1
+			e.tried = t.h.commits
+			prefix := countsKey("")
+			c := t.b[bMeta].Cursor()
+			var names []string
+			for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Next() {
+				names = append(names, string(k[len(prefix):]))
+			}
+			for _, name := range names {
+				t.total(name).suspect()
+			}
+			total := t.total("")
+			r.Suspect = int(total.unfinished())
+			for _, n := range total.states {
+				r.Salvaged += int(n)
+			}
+			if r.Suspect == 0 {
+				return nil
+			}
+			return t.finish()
+		})
+	})
+	if err == nil && r.Suspect > 0 {
+		e.commits = e.tried
+		e.report(r)
 	}
 	return err
+}
+
+// Adopt makes the outbox at path this machine's own after a whole disk image was restored or copied, which
+// nothing in the files can show: every unfinished operation counts as sent since its creation, and what
+// is not repeat-safe is read back before it is sent.
+func Adopt(path string, opts Options) (Report, error) {
+	e, err := Open(path, opts)
+	if err != nil {
+		return Report{}, err
+	}
+	err = e.do(context.Background(), &step{alone: func() error { return e.suspect("adopted") }})
+	var r Report
+	if all := e.Reports(); len(all) > 0 {
+		r = all[len(all)-1]
+	}
+	return r, errors.Join(err, e.Close())
 }

@@ -56,9 +56,8 @@ func (t *reader) oldestOf(prefix []byte) (uint64, time.Time) {
 			continue
 		}
 		var r entry
-		if decodeProgress(k, v, &r) == nil {
-			return lastSeq(k), r.Created
-		}
+		t.fail(decodeProgress(k, v, &r))
+		return lastSeq(k), r.Created
 	}
 	return 0, time.Time{}
 }
@@ -121,6 +120,9 @@ func (t *reader) list(q *outbox.Query, after uint64, limit int, p *outbox.Page) 
 		if scanned++; scanned > listScan {
 			return after, true
 		}
+		if t.err != nil {
+			return after, false
+		}
 		at := lastSeq(k)
 		r := t.listed(q, k, v)
 		if r == nil {
@@ -146,6 +148,7 @@ func (t *reader) listed(q *outbox.Query, k, v []byte) *entry {
 	if q.ByOutcome {
 		var err error
 		if seq, connection, _, err = outcomeOf(k, v); err != nil {
+			t.fail(err)
 			return nil
 		}
 		if q.Connection != "" && connection != q.Connection {
@@ -153,12 +156,14 @@ func (t *reader) listed(q *outbox.Query, k, v []byte) *entry {
 		}
 	} else {
 		var head outbox.Record
-		if err := decodeRequest(k, v, &head); err == nil {
-			connection = head.Connection
-			if q.Connection != "" && connection != q.Connection || q.Lane != "" && head.Lane != q.Lane ||
-				q.Key != "" && head.Key != q.Key || q.Kind != "" && head.Kind != q.Kind || q.Tag != "" && head.Tag != q.Tag {
-				return nil
-			}
+		if err := decodeRequest(k, v, &head); err != nil {
+			t.fail(err)
+			return nil
+		}
+		connection = head.Connection
+		if q.Connection != "" && connection != q.Connection || q.Lane != "" && head.Lane != q.Lane ||
+			q.Key != "" && head.Key != q.Key || q.Kind != "" && head.Kind != q.Kind || q.Tag != "" && head.Tag != q.Tag {
+			return nil
 		}
 	}
 	if q.States != nil && !t.mayBe(q.States, seq, connection) {

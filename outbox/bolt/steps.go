@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,8 +16,8 @@ func (t *txn) add(a *outbox.Addition) (outbox.Added, error) {
 		return outbox.Added{Decision: outbox.FoundOperation, Record: r.Record}, nil
 	}
 	kept, prev, err := t.lookup(in.Connection, in.Key)
-	if err != nil {
-		return outbox.Added{}, err
+	if t.fail(err); t.err != nil {
+		return outbox.Added{}, t.err
 	}
 	choice := outbox.Decide(prev, a)
 	if choice.Decision != outbox.AddedNew {
@@ -82,22 +81,20 @@ func (t *reader) lookup(connection, key string) (*entry, *outbox.Tombstone, erro
 		return nil, nil, nil
 	}
 	p, err := openFrame(tagKey, k, v)
-	if err != nil || len(p) == 0 {
-		// Something stands under this key and nobody can tell what: it stays reserved.
-		return nil, &outbox.Tombstone{Connection: connection, Key: key, State: outbox.Damaged}, nil
+	if err == nil && len(p) == 0 {
+		err = errFrame
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	d := decoder{b: p[1:]}
 	if p[0] == keyKept {
 		r := t.load(d.fixed(), connection, true)
 		tomb := r.Tombstone()
-		tomb.Connection, tomb.Key = connection, key
 		return r, &tomb, d.err
 	}
 	tomb := &outbox.Tombstone{Connection: connection, Key: key}
-	if err := decodeTombstone(&d, tomb); err != nil {
-		return nil, &outbox.Tombstone{Connection: connection, Key: key, State: outbox.Damaged}, nil
-	}
-	return nil, tomb, nil
+	return nil, tomb, decodeTombstone(&d, tomb)
 }
 
 // dueHead is an entry of the due index.
@@ -118,14 +115,14 @@ func (t *reader) dueHeads(s outbox.Scope, until time.Time, limit int, claimed ma
 		c := t.b[bDue].Cursor()
 		for k, v := c.Seek(prefix); hasPrefix(k, prefix) && n < limit; k, v = c.Next() {
 			due, rest, ok := cutTime(k[len(prefix):])
-			if !ok || len(rest) != 8 {
-				continue
-			}
 			if !until.IsZero() && due.After(until) {
 				break
 			}
 			seq, err := seqOf(tagDue, k, v)
-			if err != nil || claimed[seq] {
+			if err == nil && (!ok || len(rest) != 8) {
+				err = errFrame
+			}
+			if t.fail(err); err != nil || claimed[seq] {
 				continue
 			}
 			out = append(out, dueHead{due, lastSeq(k), seq, connection})
@@ -312,7 +309,10 @@ func (t *txn) purge(p *outbox.PurgeRequest) int {
 	c := t.b[bOutcome].Cursor()
 	for k, v := c.First(); k != nil && len(old) < limit && passed < purgeScan; k, v = c.Next() {
 		seq, connection, finished, err := outcomeOf(k, v)
-		if err != nil || !finished.Before(p.Before) {
+		if t.fail(err); err != nil {
+			return 0
+		}
+		if !finished.Before(p.Before) {
 			passed++
 			continue
 		}
@@ -399,7 +399,7 @@ func (t *reader) loadState(connection, name string) ([]byte, error) {
 	}
 	p, err := openFrame(tagState, key, v)
 	if err != nil {
-		return nil, errors.Join(outbox.ErrDamaged, err)
+		return nil, err
 	}
 	return append([]byte{}, p...), nil
 }

@@ -39,3 +39,5 @@ func syncDir(dir string) error {
 func isReadOnly(err error) bool { return errors.Is(err, unix.EROFS) }
 
 func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+var errDiskFull error = unix.ENOSPC

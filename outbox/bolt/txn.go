@@ -94,6 +94,13 @@ func (c *counts) unfinished() (n int64) {
 	return n
 }
 
+// suspect counts what was queued as sent.
+func (c *counts) suspect() {
+	queued, sent := &c.states[stateByte(outbox.Queued)-'a'], &c.states[stateByte(outbox.Sent)-'a']
+	*sent += *queued
+	*queued = 0
+}
+
 // add counts r in or, with sign -1, out.
 func (c *counts) add(r *entry, sign int64) {
 	c.states[stateByte(r.State)-'a'] += sign
@@ -112,7 +119,7 @@ type txn struct {
 	claims *claims
 	totals map[string]*counts
 	dirty  bool
-	err    error // the first storage error; the wave is rolled back then
+	thin   bool // the disk is full: results are saved without their bodies
 }
 
 func newTxn(tx *bbolt.Tx, instance string, c *claims) (*txn, error) {
@@ -125,16 +132,12 @@ func newTxn(tx *bbolt.Tx, instance string, c *claims) (*txn, error) {
 
 func (t *txn) put(bucket int, key, value []byte) {
 	t.dirty = true
-	if err := t.b[bucket].Put(key, value); err != nil && t.err == nil {
-		t.err = err
-	}
+	t.fail(t.b[bucket].Put(key, value))
 }
 
 func (t *txn) delete(bucket int, key []byte) {
 	t.dirty = true
-	if err := t.b[bucket].Delete(key); err != nil && t.err == nil {
-		t.err = err
-	}
+	t.fail(t.b[bucket].Delete(key))
 }
 
 // finish writes what the wave gathered.
@@ -152,9 +155,7 @@ func (t *txn) total(connection string) *counts {
 	c := t.totals[connection]
 	if c == nil {
 		v, err := t.counts(connection)
-		if err != nil && t.err == nil {
-			t.err = err
-		}
+		t.fail(err)
 		c = &v
 		t.totals[connection] = c
 	}
@@ -183,13 +184,15 @@ func (t *txn) head(connection, lane string) (uint64, outbox.State) {
 		return 0, ""
 	}
 	p, err := openFrame(tagLane, k, v)
-	if err != nil || len(p) != 1 {
+	if err == nil && len(p) != 1 {
+		err = errFrame
+	}
+	if err != nil {
+		t.fail(err)
 		return lastSeq(k), outbox.Damaged
 	}
 	s, err := stateOf(p[0])
-	if err != nil {
-		s = outbox.Damaged
-	}
+	t.fail(err)
 	return lastSeq(k), s
 }
 
@@ -216,9 +219,7 @@ func (t *txn) hold(connection, lane string) time.Time {
 		return time.Time{}
 	}
 	p, err := openFrame(tagHold, key, v)
-	if err != nil {
-		return time.Time{}
-	}
+	t.fail(err)
 	d := decoder{b: p}
 	return d.time()
 }
@@ -399,6 +400,9 @@ func (t *txn) saveResult(r, before *entry) {
 	}
 	key := seqKey(r.Seq)
 	had := before.body
+	if t.thin && r.Result != nil && r.Result.Body != nil {
+		r.Result.Body, r.Result.Truncated = nil, true
+	}
 	r.body = r.Result != nil && r.Result.Body != nil
 	switch {
 	case r.body:
@@ -442,6 +446,9 @@ func (c *claims) flip(seq uint64, claimed bool) {
 
 func (c *claims) commit() { c.undo = c.undo[:0] }
 
+// forget drops every claim: the records are as nobody's.
+func (c *claims) forget() { clear(c.seqs); c.undo = nil }
+
 func (c *claims) rollback() {
 	for i := len(c.undo) - 1; i >= 0; i-- {
 		c.undo[i]()
@@ -455,6 +462,7 @@ type reader struct {
 	b        buckets
 	h        header
 	instance string
+	err      error // the first storage error or damage; a wave is rolled back then
 }
 
 func newReader(tx *bbolt.Tx, instance string) (reader, error) {
@@ -479,23 +487,18 @@ func (t *reader) find(id string, bodies bool) *entry {
 		return nil
 	}
 	p, err := openFrame(tagID, []byte(id), v)
-	if err != nil {
-		return nil
-	}
+	t.fail(err)
 	d := decoder{b: p}
 	seq, connection := d.fixed(), d.str()
-	if d.err != nil {
+	if t.fail(d.err); t.err != nil {
 		return nil
 	}
-	r := t.load(seq, connection, bodies)
-	if r.ID == "" {
-		r.ID = id
-	}
-	return r
+	return t.load(seq, connection, bodies)
 }
 
-// load returns a record whole. What cannot be read makes it damaged, never absent. Bodies left out stay
-// nil; what is returned holds no memory of the transaction.
+// load returns a record whole. One that fails its checksum ends the transaction (see fail): the file is
+// salvaged then, which keeps the record as a damaged one. Bodies left out stay nil; what is returned holds
+// no memory of the transaction.
 func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 	r := &entry{}
 	key := seqKey(seq)
@@ -505,34 +508,20 @@ func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 		progressKey = key
 		v = t.b[bDone].Get(key)
 	}
-	err := decodeProgress(progressKey, v, r)
+	t.fail(decodeProgress(progressKey, v, r))
 	generation := r.Generation
-	if rerr := decodeRequest(key, t.b[bRequest].Get(key), &r.Record); rerr != nil {
-		if err == nil {
-			err = rerr
-		}
-	}
+	t.fail(decodeRequest(key, t.b[bRequest].Get(key), &r.Record))
 	r.Seq, r.Generation = seq, generation
 	r.WireKey = outbox.WireKey(r.Key, generation)
-	if r.Connection == "" {
-		r.Connection = connection
-	}
 	if bodies {
 		r.Request.Body, r.Sealed = clone(r.Request.Body), clone(r.Sealed)
 	} else {
 		r.Request.Body, r.Sealed = nil, nil
 	}
 	if bodies && r.body && r.Result != nil {
-		body, berr := openFrame(tagBody, key, t.b[bBody].Get(key))
-		if berr != nil {
-			r.Result.Truncated = true // the outcome is known; what Flavoso said beside it is lost
-		} else {
-			r.Result.Body = append([]byte{}, body...)
-		}
-	}
-	if err != nil {
-		t.damaged(r)
-		return r
+		body, err := openFrame(tagBody, key, t.b[bBody].Get(key))
+		t.fail(err)
+		r.Result.Body = append([]byte{}, body...)
 	}
 	if r.Claimed() && !strings.HasPrefix(r.Claim.Token, t.instance) {
 		r.Claim = outbox.Claim{}
@@ -543,15 +532,10 @@ func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 	return r
 }
 
-// damaged makes r what is left of a record that cannot be read whole.
-func (t *reader) damaged(r *entry) {
-	if r.State == outbox.Damaged {
-		return
-	}
-	r.Claim = outbox.Claim{}
-	r.State = outbox.Damaged
-	if r.Revision == 0 {
-		r.Revision = 1
+// fail notes the first error of the transaction.
+func (t *reader) fail(err error) {
+	if t.err == nil {
+		t.err = err
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -18,11 +16,13 @@ const (
 
 // step is one method call on its way through the writer.
 type step struct {
-	id   string     // the operation it is about, for SaveError
-	size int        // bytes it brings
-	adds bool       // it accepts something new: refused when the disk is full
-	run  func(*txn) // may run more than once; the last run counts
-	done chan error // receives exactly one answer: nil = durable
+	id    string       // the operation it is about, for SaveError
+	size  int          // bytes it brings
+	adds  bool         // it accepts something new: refused when the disk is full
+	run   func(*txn)   // inside the wave's transaction; may run more than once, the last run counts
+	alone func() error // instead of run: work on the file itself, outside any transaction
+	err   error
+	done  chan error // receives err, exactly once: nil = durable
 }
 
 // do hands a step to the writer and waits for its definite answer.
@@ -75,6 +75,12 @@ func (e *Engine) takeWave() (wave []*step, closed bool) {
 	defer e.mu.Unlock()
 	n, size := 0, 0
 	for n < len(e.queue) && n < waveSteps && (n == 0 || size+e.queue[n].size <= waveBytes) {
+		if e.queue[n].alone != nil {
+			if n == 0 {
+				n = 1
+			}
+			break
+		}
 		size += e.queue[n].size
 		n++
 	}
@@ -86,29 +92,55 @@ func (e *Engine) takeWave() (wave []*step, closed bool) {
 	return wave, e.closed
 }
 
-// commit runs a wave in one transaction and answers every step of it.
+// commit runs a wave and answers every step of it.
 func (e *Engine) commit(wave []*step) {
-	err := e.transact(wave)
+	if s := wave[0]; s.alone != nil {
+		s.done <- s.alone()
+		return
+	}
+	if err := e.ready(); err != nil {
+		answer(wave, err)
+	} else {
+		e.save(wave)
+	}
 	for _, s := range wave {
-		s.done <- err
+		s.done <- named(s.err, s)
 	}
 }
 
-func (e *Engine) transact(wave []*step) error {
+// named puts the operation's ID into an error that says that its result is unknown.
+func named(err error, s *step) error {
+	if se, ok := err.(*outbox.SaveError); ok {
+		return &outbox.SaveError{ID: s.id, Err: se.Err}
+	}
+	return err
+}
+
+// transact runs a wave in one transaction.
+func (e *Engine) transact(wave []*step, thin bool) error {
 	err := guard(func() error {
-		tx, err := e.db.Begin(true)
+		if err := e.at(PointCommitBegin); err != nil {
+			return err
+		}
+		tx, err := e.file.db.Begin(true)
 		if err != nil {
 			return err
 		}
 		t, err := newTxn(tx, e.claims.instance, &e.claims)
 		if err == nil {
+			t.thin = thin
 			t.h.commits++
+			e.tried = t.h.commits
 			for _, s := range wave {
 				s.run(t)
 			}
 			if err = t.err; err == nil && t.dirty {
 				if err = t.finish(); err == nil {
-					return tx.Commit()
+					if err = tx.Commit(); err != nil {
+						return &commitError{err}
+					}
+					e.commits = e.tried
+					return nil
 				}
 			}
 		}
@@ -118,31 +150,52 @@ func (e *Engine) transact(wave []*step) error {
 		return err
 	})
 	if err != nil {
-		e.claims.rollback()
+		_ = e.at(PointCommitFailed)
 		return err
 	}
-	e.claims.commit()
+	_ = e.at(PointCommitDone)
 	return nil
 }
 
-// view runs fn in a read transaction. Readers see what is committed and wait for no writer.
+// view runs fn in a read transaction. Readers see what is committed and wait for no writer. When the
+// file turns out to be damaged it is salvaged, and fn runs once more.
 func (e *Engine) view(ctx context.Context, fn func(*reader) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	f, err := e.viewOnce(fn)
+	if f == nil || !isDamage(err) {
+		return err
+	}
+	if err := e.do(ctx, &step{alone: func() error { return e.salvageInUse(f, err) }}); err != nil {
+		return err
+	}
+	_, err = e.viewOnce(fn)
+	return err
+}
+
+func (e *Engine) viewOnce(fn func(*reader) error) (*file, error) {
 	e.handle.RLock()
 	defer e.handle.RUnlock()
-	if e.db == nil {
-		return outbox.ErrClosed
+	if e.file == nil {
+		return nil, outbox.ErrClosed
 	}
-	return guard(func() error {
-		return e.db.View(func(tx *bbolt.Tx) error {
-			t, err := newReader(tx, e.claims.instance)
-			if err != nil {
-				return err
+	return e.file, guard(func() error {
+		// Not View: after a fault the transaction must be left as it is.
+		tx, err := e.file.db.Begin(false)
+		if err != nil {
+			return err
+		}
+		t, err := newReader(tx, e.claims.instance)
+		if err == nil {
+			if err = fn(&t); t.err != nil {
+				err = t.err
 			}
-			return fn(&t)
-		})
+		}
+		if rerr := tx.Rollback(); err == nil {
+			err = rerr
+		}
+		return err
 	})
 }
 
@@ -166,22 +219,24 @@ func guard(fn func() error) (err error) {
 // Close implements [outbox.Engine]. Steps that were handed over are finished first.
 func (e *Engine) Close() error {
 	e.mu.Lock()
-	first := !e.closed
 	e.closed = true
 	e.mu.Unlock()
 	e.poke()
 	<-e.done
-	e.handle.Lock()
-	defer e.handle.Unlock()
-	if first {
+	e.closeOnce.Do(func() {
+		e.handle.Lock()
+		defer e.handle.Unlock()
 		e.err = e.release()
-	}
+	})
 	return e.err
 }
 
 func (e *Engine) release() error {
-	err := guard(e.db.Close)
-	e.db = nil
+	err := e.writeMark()
+	if cerr := e.file.close(); err == nil {
+		err = cerr
+	}
+	e.file = nil
 	if lerr := e.lock.release(); err == nil {
 		err = lerr
 	}

@@ -1,0 +1,13 @@
+package bolt
+
+// Queued returns how many steps wait for the writer.
+func (e *Engine) Queued() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.queue)
+}
+
+// PretendFileSystem makes an engine believe that it is on a file system of that type.
+func PretendFileSystem(o *Options, kind uint32) {
+	o.fileSystem = func(string) (uint32, error) { return kind, nil }
+}
