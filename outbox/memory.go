@@ -306,20 +306,20 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 		})
 		out = append(out, *r.Clone())
 	}
-	now := wall(q.Now)
+	until := q.Until()
 	for _, id := range q.First {
 		r := m.recs[id]
 		if r == nil || len(out) >= q.Limit || !q.Scope.Includes(r.Connection) {
 			continue
 		}
 		l := m.conns[r.Connection].lanes[r.Lane]
-		if l != nil && l.at >= 0 && l.recs[0] == r && !l.due.After(now) && !taken[l] {
+		if l != nil && l.at >= 0 && l.recs[0] == r && !l.due.After(until) && !taken[l] {
 			take(l)
 		}
 	}
 	for len(out) < q.Limit {
 		l := m.nextDue(q.Scope, taken)
-		if l == nil || l.due.After(now) {
+		if l == nil || l.due.After(until) {
 			break
 		}
 		take(l)

@@ -172,13 +172,14 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 		t.claims.set(r.Seq, r.Claimed())
 		out = append(out, *r.Record.Clone())
 	}
+	until := q.Until()
 	for _, id := range q.First {
 		if len(out) >= q.Limit {
 			break
 		}
 		r := t.find(id, true)
 		if r == nil || !r.State.Waiting() || r.dueSeq == 0 || t.claims.seqs[r.Seq] || !q.Scope.Includes(r.Connection) ||
-			r.Due.After(q.Now) || taken[lane{r.Connection, r.Lane}] {
+			r.Due.After(until) || taken[lane{r.Connection, r.Lane}] {
 			continue
 		}
 		take(r)
@@ -186,7 +187,7 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 	if len(out) >= q.Limit {
 		return out
 	}
-	for _, h := range t.dueHeads(q.Scope, q.Now, q.Limit+len(out), t.claims.seqs) {
+	for _, h := range t.dueHeads(q.Scope, until, q.Limit+len(out), t.claims.seqs) {
 		if len(out) >= q.Limit {
 			break
 		}
