@@ -2,39 +2,59 @@ package idempotency
 
 import "sync/atomic"
 
-// counters are the live form of Counters.
-type counters struct {
-	fresh, takenOver, replays, inProgress, mismatches, uncertain, resultGone atomic.Uint64
-	completed, failed, released, markedUncertain, reconciled                 atomic.Uint64
-	lateCompletions, ownershipLost, swept, sweptBytes                        atomic.Uint64
+// LiveCounters are the live form of Counters, for engines. The zero value is ready; safe for concurrent use.
+type LiveCounters struct {
+	New, TakenOver, Replays, InProgress, Mismatches, Uncertain, ResultGone atomic.Uint64
+	Completed, Failed, Released, MarkedUncertain, Reconciled               atomic.Uint64
+	LateCompletions, OwnershipLost, Swept, SweptBytes                      atomic.Uint64
 }
 
-func (c *counters) decision(d Decision) {
+// Decision counts one decision about a claim.
+func (c *LiveCounters) Decision(d Decision) {
 	switch d {
 	case New:
-		c.fresh.Add(1)
+		c.New.Add(1)
 	case TakenOver:
-		c.takenOver.Add(1)
+		c.TakenOver.Add(1)
 	case Replay:
-		c.replays.Add(1)
+		c.Replays.Add(1)
 	case InProgress:
-		c.inProgress.Add(1)
+		c.InProgress.Add(1)
 	case Mismatch:
-		c.mismatches.Add(1)
+		c.Mismatches.Add(1)
 	case Uncertain:
-		c.uncertain.Add(1)
+		c.Uncertain.Add(1)
 	case ResultGone:
-		c.resultGone.Add(1)
+		c.ResultGone.Add(1)
 	}
 }
 
-func (c *counters) snapshot() Counters {
+// Finished counts one stored result.
+func (c *LiveCounters) Finished(s State, late bool) {
+	if s == Completed {
+		c.Completed.Add(1)
+	} else {
+		c.Failed.Add(1)
+	}
+	if late {
+		c.LateCompletions.Add(1)
+	}
+}
+
+// Sweep counts what a sweep deleted.
+func (c *LiveCounters) Sweep(records int, bytes int64) {
+	c.Swept.Add(uint64(records))
+	c.SweptBytes.Add(uint64(bytes))
+}
+
+// Load returns the counts. Each is exact; together they may straddle a step.
+func (c *LiveCounters) Load() Counters {
 	return Counters{
-		New: c.fresh.Load(), TakenOver: c.takenOver.Load(), Replays: c.replays.Load(), InProgress: c.inProgress.Load(),
-		Mismatches: c.mismatches.Load(), Uncertain: c.uncertain.Load(), ResultGone: c.resultGone.Load(),
-		Completed: c.completed.Load(), Failed: c.failed.Load(), Released: c.released.Load(),
-		MarkedUncertain: c.markedUncertain.Load(), Reconciled: c.reconciled.Load(),
-		LateCompletions: c.lateCompletions.Load(), OwnershipLost: c.ownershipLost.Load(),
-		Swept: c.swept.Load(), SweptBytes: c.sweptBytes.Load(),
+		New: c.New.Load(), TakenOver: c.TakenOver.Load(), Replays: c.Replays.Load(), InProgress: c.InProgress.Load(),
+		Mismatches: c.Mismatches.Load(), Uncertain: c.Uncertain.Load(), ResultGone: c.ResultGone.Load(),
+		Completed: c.Completed.Load(), Failed: c.Failed.Load(), Released: c.Released.Load(),
+		MarkedUncertain: c.MarkedUncertain.Load(), Reconciled: c.Reconciled.Load(),
+		LateCompletions: c.LateCompletions.Load(), OwnershipLost: c.OwnershipLost.Load(),
+		Swept: c.Swept.Load(), SweptBytes: c.SweptBytes.Load(),
 	}
 }

@@ -21,7 +21,7 @@ type Memory struct {
 	generation atomic.Int64 // one counter for all: generations rise even across released and expired records
 	records    atomic.Int64
 	bytes      atomic.Int64
-	counters   counters
+	counters   LiveCounters
 	shards     [memoryShards]memoryShard
 }
 
@@ -95,7 +95,7 @@ func (m *Memory) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 		}
 	}
 	if err == nil {
-		m.counters.decision(res.Decision)
+		m.counters.Decision(res.Decision)
 	}
 	return res, err
 }
@@ -138,7 +138,7 @@ func (m *Memory) claim(id ID, req ClaimRequest) (ClaimResult, error) {
 		return ClaimResult{Decision: InProgress, Record: r.Record}, nil
 	case r.Effect || r.policy == Uncertain:
 		r.State, r.Note = Uncertain, LapsedNote
-		m.counters.markedUncertain.Add(1)
+		m.counters.MarkedUncertain.Add(1)
 		return ClaimResult{Decision: Uncertain, Record: r.Record}, nil
 	}
 	return m.own(r, req, now, TakenOver), nil
@@ -163,7 +163,7 @@ func (m *Memory) own(r *memoryRecord, req ClaimRequest, now time.Time, d Decisio
 func (m *Memory) owned(s *memoryShard, c Claim, id ID) (*memoryRecord, error) {
 	r := s.records[id]
 	if r == nil || c.Owner == (Owner{}) || r.owner != c.Owner || r.Generation != c.Generation {
-		m.counters.ownershipLost.Add(1)
+		m.counters.OwnershipLost.Add(1)
 		return nil, ErrOwnershipLost
 	}
 	return r, nil
@@ -218,15 +218,8 @@ func (m *Memory) finish(ctx context.Context, c Claim, res Result, to State) erro
 		return ErrFinished
 	}
 	now := m.now()
-	if !now.Before(r.LeaseUntil) {
-		m.counters.lateCompletions.Add(1)
-	}
+	m.counters.Finished(to, !now.Before(r.LeaseUntil))
 	m.store(s, r, res, to, now)
-	if to == Completed {
-		m.counters.completed.Add(1)
-	} else {
-		m.counters.failed.Add(1)
-	}
 	return nil
 }
 
@@ -245,7 +238,7 @@ func (m *Memory) store(s *memoryShard, r *memoryRecord, res Result, to State, no
 func (m *Memory) Release(ctx context.Context, c Claim) error {
 	return m.change(ctx, c, func(s *memoryShard, r *memoryRecord, _ time.Time) {
 		m.remove(s, r)
-		m.counters.released.Add(1)
+		m.counters.Released.Add(1)
 	})
 }
 
@@ -267,7 +260,7 @@ func (m *Memory) MarkEffect(ctx context.Context, c Claim) error {
 func (m *Memory) MarkUncertain(ctx context.Context, c Claim, note string) error {
 	return m.change(ctx, c, func(_ *memoryShard, r *memoryRecord, _ time.Time) {
 		if r.State != Uncertain {
-			m.counters.markedUncertain.Add(1)
+			m.counters.MarkedUncertain.Add(1)
 		}
 		r.State, r.Note = Uncertain, note
 	})
@@ -304,7 +297,7 @@ func (m *Memory) Reconcile(ctx context.Context, id ID, generation int64, rc Reco
 		return ErrState
 	}
 	r.owner = Owner{}
-	m.counters.reconciled.Add(1)
+	m.counters.Reconciled.Add(1)
 	return nil
 }
 
@@ -392,8 +385,7 @@ func (m *Memory) expire(s *memoryShard, now time.Time, most int) (n int, size in
 		m.remove(s, r)
 	}
 	if n > 0 {
-		m.counters.swept.Add(uint64(n))
-		m.counters.sweptBytes.Add(uint64(size))
+		m.counters.Sweep(n, size)
 	}
 	return n, size
 }
@@ -412,7 +404,7 @@ func (m *Memory) Stats(ctx context.Context) (Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return Stats{}, err
 	}
-	st := Stats{Records: m.records.Load(), Bytes: m.bytes.Load(), Counters: m.counters.snapshot()}
+	st := Stats{Records: m.records.Load(), Bytes: m.bytes.Load(), Counters: m.counters.Load()}
 	m.each(func(r *memoryRecord, now time.Time) {
 		switch {
 		case r.expired(now):

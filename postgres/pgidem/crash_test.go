@@ -1,0 +1,5 @@
+package pgidem_test
+
+const childEnv = "PGIDEM_TEST_CHILD"
+
+func child() {}

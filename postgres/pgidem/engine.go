@@ -1,0 +1,309 @@
+package pgidem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/flavoso/flavoso-go/idempotency"
+)
+
+// Engine is an idempotency.Engine on PostgreSQL. Safe for concurrent use; it holds a connection of its pool only
+// while a statement runs.
+type Engine struct {
+	pool     *pgxpool.Pool
+	sql      statements
+	counters idempotency.LiveCounters
+}
+
+var _ idempotency.Engine = (*Engine)(nil)
+
+// Option configures New, Migrate and InTx. Use the same options for all of them.
+type Option func(*config)
+
+type config struct{ schema string }
+
+func newConfig(opts []Option) config {
+	var c config
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
+// WithSchema puts the tables into a schema, which Migrate makes if it is missing. Default: the first schema of the
+// connection's search path.
+func WithSchema(name string) Option { return func(c *config) { c.schema = name } }
+
+// New returns an engine on a pool. The tables must exist: see Migrate. The pool stays the caller's.
+func New(pool *pgxpool.Pool, opts ...Option) *Engine {
+	return &Engine{pool: pool, sql: newStatements(newConfig(opts).schema)}
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// again repeats a statement that the server refused for the sake of isolation: where the pool's default is above READ
+// COMMITTED, or after a deadlock. It was rolled back, so nothing is done twice.
+func again(ctx context.Context, f func() error) error {
+	var err error
+	for try := range 10 {
+		if err = f(); !isSerialization(err) {
+			return err
+		}
+		pause := time.NewTimer(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try, 6))))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		case <-pause.C:
+		}
+	}
+	return err
+}
+
+func isSerialization(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && (pe.Code == "40001" || pe.Code == "40P01")
+}
+
+// Claim implements idempotency.Engine with one statement.
+func (e *Engine) Claim(ctx context.Context, req idempotency.ClaimRequest) (res idempotency.ClaimResult, err error) {
+	if err := req.Validate(); err != nil {
+		return res, err
+	}
+	owner, id := idempotency.NewOwner(), req.Scope.ID()
+	err = again(ctx, func() error {
+		for range 3 {
+			res, err = e.claim(ctx, id, owner, req)
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			// Another claim inserted the record after this statement's snapshot: the next one sees it.
+		}
+		return err
+	})
+	if err != nil {
+		return idempotency.ClaimResult{}, fmt.Errorf("pgidem: claim: %w", err)
+	}
+	e.counters.Decision(res.Decision)
+	return res, nil
+}
+
+func (e *Engine) claim(ctx context.Context, id idempotency.ID, owner idempotency.Owner, req idempotency.ClaimRequest) (idempotency.ClaimResult, error) {
+	var (
+		kind   string
+		stored []byte
+		res    idempotency.ClaimResult
+		row    recordRow
+	)
+	err := e.pool.QueryRow(ctx, e.sql.claim, id[:], [16]byte(owner), req.Fingerprint[:], micros(req.Lease), micros(req.Retention),
+		policyCode(req.OnLeaseLost), holdCode(req.HoldFrom), clean(req.Scope.Tenant), clean(req.Scope.Operation), clean(req.Scope.Key)).
+		Scan(append([]any{&kind, &stored}, row.targets()...)...)
+	if err != nil {
+		return res, err
+	}
+	res.Record = row.record()
+	res.Record.Scope = req.Scope // the columns are for readers; the id decides
+	switch kind {
+	case "n", "t":
+		res.Decision = idempotency.New
+		if kind == "t" {
+			res.Decision = idempotency.TakenOver
+		}
+		res.Claim = idempotency.Claim{Scope: req.Scope, Owner: owner, Generation: res.Record.Generation, LeaseUntil: res.Record.LeaseUntil}
+	case "m":
+		res.Decision = idempotency.Mismatch
+	case "i":
+		res.Decision = idempotency.InProgress
+	case "u":
+		res.Decision = idempotency.Uncertain
+	case "p":
+		res.Decision = idempotency.Uncertain
+		e.counters.MarkedUncertain.Add(1)
+	case "r":
+		replay(&res, stored)
+	}
+	return res, nil
+}
+
+// replay turns a stored result into the decision.
+func replay(res *idempotency.ClaimResult, stored []byte) {
+	res.Decision = idempotency.Replay
+	if res.Err = res.Result.UnmarshalBinary(stored); res.Err != nil || res.Result.Omitted {
+		res.Decision, res.Result = idempotency.ResultGone, idempotency.Result{}
+	}
+}
+
+// Complete implements idempotency.Engine.
+func (e *Engine) Complete(ctx context.Context, c idempotency.Claim, r idempotency.Result) error {
+	return again(ctx, func() error { return e.finish(ctx, e.pool, c, r, stateCompleted) })
+}
+
+// Fail implements idempotency.Engine.
+func (e *Engine) Fail(ctx context.Context, c idempotency.Claim, r idempotency.Result) error {
+	return again(ctx, func() error { return e.finish(ctx, e.pool, c, r, stateFailed) })
+}
+
+// CompleteTx is Complete inside the caller's transaction: effect and result commit together (S7). On
+// ErrOwnershipLost the caller must roll back. ErrSerialization (SQLSTATE 40001 or 40P01, above READ COMMITTED)
+// says: roll back and run the transaction again; it says nothing about ownership. A lost COMMIT leaves the
+// result unknown like any other; a repeat of the request gets the truth.
+func (e *Engine) CompleteTx(ctx context.Context, tx pgx.Tx, c idempotency.Claim, r idempotency.Result) error {
+	return serialization(e.finish(ctx, tx, c, r, stateCompleted))
+}
+
+// FailTx is Fail inside the caller's transaction. See CompleteTx.
+func (e *Engine) FailTx(ctx context.Context, tx pgx.Tx, c idempotency.Claim, r idempotency.Result) error {
+	return serialization(e.finish(ctx, tx, c, r, stateFailed))
+}
+
+// serialization marks the errors after which the caller's transaction may run again.
+func serialization(err error) error {
+	if isSerialization(err) {
+		return fmt.Errorf("%w: %w", idempotency.ErrSerialization, err)
+	}
+	return err
+}
+
+func (e *Engine) finish(ctx context.Context, q querier, c idempotency.Claim, r idempotency.Result, to int16) error {
+	data, err := r.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("pgidem: encoding the result: %w", err)
+	}
+	id := c.Scope.ID()
+	var late bool
+	err = q.QueryRow(ctx, e.sql.finish, id[:], [16]byte(c.Owner), c.Generation, to, int16(r.Status), data).Scan(&late)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return e.whyNot(ctx, q, c, to)
+	}
+	if err != nil {
+		return fmt.Errorf("pgidem: storing the result: %w", err)
+	}
+	e.counters.Finished(states[to], late)
+	return nil
+}
+
+// whyNot tells why a step of an owner changed no row. to is the state the step led to, 0 = none.
+func (e *Engine) whyNot(ctx context.Context, q querier, c idempotency.Claim, to int16) error {
+	id := c.Scope.ID()
+	var state int16
+	err := q.QueryRow(ctx, e.sql.own, id[:], [16]byte(c.Owner), c.Generation).Scan(&state)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		e.counters.OwnershipLost.Add(1)
+		return idempotency.ErrOwnershipLost
+	case err != nil:
+		return fmt.Errorf("pgidem: reading the owner: %w", err)
+	case state == to:
+		return nil // the answer of an earlier attempt was lost
+	}
+	return idempotency.ErrFinished
+}
+
+// step runs a statement that changes the one row a claim owns.
+func (e *Engine) step(ctx context.Context, what, sql string, c idempotency.Claim, args ...any) error {
+	id := c.Scope.ID()
+	return again(ctx, func() error {
+		tag, err := e.pool.Exec(ctx, sql, append([]any{id[:], [16]byte(c.Owner), c.Generation}, args...)...)
+		if err != nil {
+			return fmt.Errorf("pgidem: %s: %w", what, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return e.whyNot(ctx, e.pool, c, 0)
+		}
+		return nil
+	})
+}
+
+// Release implements idempotency.Engine.
+func (e *Engine) Release(ctx context.Context, c idempotency.Claim) error {
+	err := e.step(ctx, "release", e.sql.release, c)
+	if err == nil {
+		e.counters.Released.Add(1)
+	}
+	return err
+}
+
+// Extend implements idempotency.Engine.
+func (e *Engine) Extend(ctx context.Context, c idempotency.Claim, lease time.Duration) (until time.Time, err error) {
+	id := c.Scope.ID()
+	err = again(ctx, func() error {
+		err := e.pool.QueryRow(ctx, e.sql.extend, id[:], [16]byte(c.Owner), c.Generation, micros(lease)).Scan(&until)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return e.whyNot(ctx, e.pool, c, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("pgidem: extend: %w", err)
+		}
+		return nil
+	})
+	return until, err
+}
+
+// MarkEffect implements idempotency.Engine.
+func (e *Engine) MarkEffect(ctx context.Context, c idempotency.Claim) error {
+	return e.step(ctx, "mark effect", e.sql.markEffect, c)
+}
+
+// MarkUncertain implements idempotency.Engine.
+func (e *Engine) MarkUncertain(ctx context.Context, c idempotency.Claim, note string) error {
+	err := e.step(ctx, "mark uncertain", e.sql.markUncertain, c, clean(note))
+	if err == nil {
+		e.counters.MarkedUncertain.Add(1)
+	}
+	return err
+}
+
+// clean makes text storable: PostgreSQL refuses NUL and invalid UTF-8.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// Reconcile implements idempotency.Engine.
+func (e *Engine) Reconcile(ctx context.Context, id idempotency.ID, generation int64, r idempotency.Reconciliation) error {
+	sql, args := e.sql.reconcileDelete, []any{id[:], generation}
+	switch r.Verdict {
+	case idempotency.Happened, idempotency.Refused:
+		data, err := r.Result.MarshalBinary()
+		if err != nil {
+			return fmt.Errorf("pgidem: encoding the result: %w", err)
+		}
+		state := int16(stateCompleted)
+		if r.Verdict == idempotency.Refused {
+			state = stateFailed
+		}
+		sql, args = e.sql.reconcile, append(args, state, int16(r.Result.Status), data, max(micros(r.Retention), 0))
+	case idempotency.DidNotHappen:
+	default:
+		return idempotency.ErrState
+	}
+	return again(ctx, func() error {
+		tag, err := e.pool.Exec(ctx, sql, args...)
+		if err != nil {
+			return fmt.Errorf("pgidem: reconcile: %w", err)
+		}
+		if tag.RowsAffected() > 0 {
+			e.counters.Reconciled.Add(1)
+			return nil
+		}
+		var one int
+		switch err := e.pool.QueryRow(ctx, e.sql.exists, id[:]).Scan(&one); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return idempotency.ErrNotFound
+		case err != nil:
+			return fmt.Errorf("pgidem: reconcile: %w", err)
+		}
+		return idempotency.ErrState
+	})
+}
