@@ -43,6 +43,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, path string)
 		"POST switches":    s.adminSwitch,
 		"POST snapshot":    s.adminSnapshot,
 		"POST restore":     s.adminRestore,
+		"GET openapi.json": s.adminOpenAPI,
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, adminPath), "/")
 	h := handlers[r.Method+" "+name]

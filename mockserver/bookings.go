@@ -82,8 +82,9 @@ func getBooking(_ *call, b *Booking) answer { return ok(b) }
 
 func listBookings(c *call) answer {
 	ref, status := c.query.Get("external_id"), c.query.Get("status")
+	visible := c.now.Add(-c.server.Switches().BookingListLag)
 	l, p := paginate(c.conn.bookingList, c.query, func(b *Booking) bool {
-		return (ref == "" || b.ExternalID == ref) && (status == "" || b.Status == status)
+		return !b.CreatedAt.After(visible) && (ref == "" || b.ExternalID == ref) && (status == "" || b.Status == status)
 	}, func(b *Booking) any { return b })
 	if p != nil {
 		return refuse(p)
@@ -116,6 +117,13 @@ func createBooking(c *call) answer {
 	}
 	if p := c.checkRoom(b); p != nil {
 		return refuse(p)
+	}
+	if c.server.Switches().BookingReference == "unique" && b.ExternalID != "" {
+		for _, other := range c.conn.bookingList {
+			if other.ExternalID == b.ExternalID {
+				return refuse(conflict(fmt.Sprintf("there is a booking with the external_id %q already", b.ExternalID)))
+			}
+		}
 	}
 	b.ID = c.conn.rnd.uuid()
 	c.conn.bookings[b.ID] = b

@@ -62,7 +62,7 @@ func putHours(c *call) answer {
 	if in.SpecialDays == nil {
 		in.SpecialDays = []specialDay{}
 	}
-	if p := in.check(); p != nil {
+	if p := in.check(c.server.Switches().HoursOverlaps == "allowed"); p != nil {
 		return refuse(p)
 	}
 	if string(encode(in)) != string(encode(c.conn.hours)) { // F15: the same again changes nothing
@@ -80,7 +80,7 @@ type span struct {
 
 const dayMinutes = 24 * 60
 
-func (h *hours) check() *problem {
+func (h *hours) check(overlapsAllowed bool) *problem {
 	var f faults
 	if h.Timezone == "" {
 		f.add("/timezone", "required", "timezone is required")
@@ -103,14 +103,18 @@ func (h *hours) check() *problem {
 			week[day] = append(week[day], spans...)
 		}
 	}
+	overlaps := new(faults)
 	for day := range week {
-		checkOverlaps(&f, week[day], week[(day+1)%7])
+		checkOverlaps(overlaps, week[day], week[(day+1)%7])
 	}
-	h.checkSpecialDays(&f, week)
+	h.checkSpecialDays(&f, overlaps, week)
+	if !overlapsAllowed {
+		f = append(f, *overlaps...)
+	}
 	return f.problem()
 }
 
-func (h *hours) checkSpecialDays(f *faults, week [7][]span) {
+func (h *hours) checkSpecialDays(f, overlaps *faults, week [7][]span) {
 	special := map[time.Time][]span{}
 	var dates []time.Time
 	for i, d := range h.SpecialDays {
@@ -141,9 +145,9 @@ func (h *hours) checkSpecialDays(f *faults, week [7][]span) {
 	}
 	for _, date := range dates {
 		next, before := date.AddDate(0, 0, 1), date.AddDate(0, 0, -1)
-		checkOverlaps(f, special[date], on(next))
+		checkOverlaps(overlaps, special[date], on(next))
 		if _, done := special[before]; !done {
-			checkSpill(f, on(before), special[date])
+			checkSpill(overlaps, on(before), special[date])
 		}
 	}
 }

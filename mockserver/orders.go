@@ -38,6 +38,9 @@ func listOrders(c *call) answer {
 	if p != nil {
 		return refuse(p)
 	}
+	if !after.IsZero() && c.server.Switches().UpdatedAfter == "inclusive" {
+		after = after.Add(-1)
+	}
 	l, p := paginate(c.conn.orderList, c.query, func(o *Order) bool {
 		return (len(statuses) == 0 || slices.Contains(statuses, o.Status)) &&
 			(after.IsZero() || o.UpdatedAt.After(after))
@@ -78,7 +81,7 @@ func acceptOrder(c *call, o *Order) answer {
 		f.add("/preparation_minutes", "out_of_range", "preparation_minutes must be 1 to 10080")
 	}
 	if in.ReadyAt != nil {
-		checkReadyTime(&f, "/ready_at", *in.ReadyAt, c.now)
+		c.checkReadyTime(&f, "/ready_at", *in.ReadyAt)
 	}
 	if p := f.problem(); p != nil {
 		return refuse(p)
@@ -98,12 +101,13 @@ func acceptOrder(c *call, o *Order) answer {
 	return c.changed(o, "orders.accept")
 }
 
-func checkReadyTime(f *faults, pointer string, t, now time.Time) {
+func (c *call) checkReadyTime(f *faults, pointer string, t time.Time) {
+	within := c.server.Switches().ReadyWithin
 	switch {
-	case t.Before(now):
+	case t.Before(c.now):
 		f.add(pointer, "in_past", "the time lies in the past")
-	case t.After(now.Add(7 * 24 * time.Hour)):
-		f.add(pointer, "out_of_range", "the time lies more than 7 days ahead")
+	case t.After(c.now.Add(within)):
+		f.add(pointer, "out_of_range", "the time lies more than "+within.String()+" ahead")
 	}
 }
 
@@ -133,7 +137,9 @@ func acknowledgeOrder(c *call, o *Order) answer {
 		return refuse(f.problem())
 	case o.ExternalID == in.ExternalID: // F14
 		return ok(o)
-	case o.ExternalID != "":
+	case o.ExternalID != "" && c.server.Switches().AcknowledgeOther == "ignore":
+		return ok(o)
+	case o.ExternalID != "" && c.server.Switches().AcknowledgeOther == "conflict":
 		return refuse(conflict(fmt.Sprintf("the order is taken over already, with the external_id %q", o.ExternalID)))
 	}
 	o.ExternalID = in.ExternalID
@@ -180,6 +186,9 @@ func rejectOrder(c *call, o *Order) answer {
 		return refuse(conflict("the order is " + o.Status + "; only a pending one can be rejected"))
 	}
 	for _, id := range in.UnavailableItems {
+		if !c.server.Switches().RejectSnoozes {
+			break
+		}
 		c.conn.availability.set(availabilityOf{kind: "item_id", id: id},
 			availability{Status: "unavailable", Reason: "rejected with an order"})
 	}
@@ -222,11 +231,21 @@ func setOrderStatus(c *call, o *Order) answer {
 		return ok(o)
 	case terminal(o.Status) || to < from:
 		return refuse(conflict(fmt.Sprintf("an order that is %s cannot become %s", o.Status, in.Status)))
+	case to > o.nextStep(from) && c.server.Switches().StatusSkips == "refused":
+		return refuse(conflict(fmt.Sprintf("%s does not follow on %s", in.Status, o.Status)))
 	case in.Status == StatusOutForDelivery && o.Type != "delivery":
 		return refuse(conflict("an order of type " + o.Type + " is not delivered"))
 	}
 	o.Status = in.Status
 	return c.changed(o, "orders.status")
+}
+
+// nextStep is the place of the status that follows; an order that is not delivered has none on the way.
+func (o *Order) nextStep(from int) int {
+	if o.Type != "delivery" && orderProgress[from] == StatusReady {
+		return from + 2
+	}
+	return from + 1
 }
 
 func updateOrder(c *call, o *Order) answer {
@@ -239,7 +258,7 @@ func updateOrder(c *call, o *Order) answer {
 	var f faults
 	ready := in.EstimatedReadyAt
 	if ready.set && !ready.null {
-		checkReadyTime(&f, "/estimated_ready_at", ready.v, c.now)
+		c.checkReadyTime(&f, "/estimated_ready_at", ready.v)
 	}
 	if p := f.problem(); p != nil {
 		return refuse(p)

@@ -209,7 +209,7 @@ func (s *Server) checkForm(x *exchange) (p *problem, retry time.Duration) {
 			return &problem{Code: codeInvalidRequest, Message: "Idempotency-Key is required", Param: "Idempotency-Key"}, 0
 		}
 	}
-	if x.route.write() {
+	if x.route.write() && s.Switches().MediaType == "required" {
 		if media, _, err := mime.ParseMediaType(x.req.Header.Get("Content-Type")); len(x.body) > 0 &&
 			(err != nil || media != "application/json") {
 			return &problem{Code: codeMediaType, Message: "the body must be application/json"}, 0

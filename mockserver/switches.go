@@ -34,10 +34,29 @@ type Switches struct {
 
 	// AcceptWithin is how long an order waits for its acceptance before the platform cancels it; 0 = for ever.
 	AcceptWithin time.Duration `json:"accept_within"`
+	// ReadyWithin is how far ahead a ready time may lie.
+	ReadyWithin time.Duration `json:"ready_within"`
+	// StatusSkips lets an order jump over statuses on its way: "allowed" or "refused".
+	StatusSkips string `json:"status_skips"`
+	// AcknowledgeOther says what a second acknowledge with another external_id does: "conflict", "replace"
+	// or "ignore" (the order comes back unchanged).
+	AcknowledgeOther string `json:"acknowledge_other"`
+	// RejectSnoozes makes the unavailable_items of a rejection unavailable on the menu.
+	RejectSnoozes bool `json:"reject_snoozes"`
+	// UpdatedAfter says whether the instant itself counts in a list's updated_after: "exclusive" or "inclusive".
+	UpdatedAfter string `json:"updated_after"`
 	// BookingStatus is the status a booking starts with: "confirmed" or "requested".
 	BookingStatus string `json:"booking_status"`
 	// BookingCapacity is how many bookings may overlap before a slot counts as taken; 0 = any number.
 	BookingCapacity int `json:"booking_capacity"`
+	// BookingReference says whether an external_id names one booking only: "free" or "unique" (409 conflict).
+	BookingReference string `json:"booking_reference"`
+	// BookingListLag is how long a new booking stays out of GET /bookings, as behind a search index.
+	BookingListLag time.Duration `json:"booking_list_lag"`
+	// HoursOverlaps says whether opening hours may overlap: "refused" or "allowed".
+	HoursOverlaps string `json:"hours_overlaps"`
+	// MediaType says whether a body must be declared as application/json: "required" or "ignored".
+	MediaType string `json:"media_type"`
 	// RateLimit is how many requests a connection may make per minute; 0 = any number.
 	RateLimit int `json:"rate_limit"`
 	// MaxBody is the largest body in bytes; above it the answer is 413.
@@ -51,18 +70,26 @@ func DefaultSwitches() Switches {
 	return Switches{
 		Query: "compare", Hold4xx: "after_auth", HoldFrom: "completion", HoldFor: 24 * time.Hour,
 		AbortAfter: 2 * time.Minute, RetryAfterInProgress: true,
-		AcceptWithin: 11*time.Minute + 30*time.Second, BookingStatus: BookingConfirmed, MaxBody: 10 << 20,
-		ErrorEnvelope: "nested",
+		AcceptWithin: 11*time.Minute + 30*time.Second, ReadyWithin: 7 * 24 * time.Hour,
+		StatusSkips: "allowed", AcknowledgeOther: "conflict", RejectSnoozes: true, UpdatedAfter: "exclusive",
+		BookingStatus: BookingConfirmed, BookingReference: "free", HoursOverlaps: "refused", MediaType: "required",
+		MaxBody: 10 << 20, ErrorEnvelope: "nested",
 	}
 }
 
 // choices are the values a switch of type string may have.
 var choices = map[string][]string{
-	"query":          {"compare", "ignore"},
-	"hold_4xx":       {"after_auth", "none", "all"},
-	"hold_from":      {"completion", "receipt"},
-	"booking_status": {BookingConfirmed, BookingRequested},
-	"error_envelope": {"nested", "flat"},
+	"query":             {"compare", "ignore"},
+	"hold_4xx":          {"after_auth", "none", "all"},
+	"hold_from":         {"completion", "receipt"},
+	"status_skips":      {"allowed", "refused"},
+	"acknowledge_other": {"conflict", "replace", "ignore"},
+	"updated_after":     {"exclusive", "inclusive"},
+	"booking_reference": {"free", "unique"},
+	"hours_overlaps":    {"refused", "allowed"},
+	"media_type":        {"required", "ignored"},
+	"booking_status":    {BookingConfirmed, BookingRequested},
+	"error_envelope":    {"nested", "flat"},
 }
 
 // Set changes the switch with the given name, as the command line and the admin API name it:
