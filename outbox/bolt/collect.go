@@ -7,12 +7,11 @@ import (
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
-// find is where a value stands in the damaged file. Values are read again when they are needed, so that
-// a big outbox is not held in memory.
+// found is a value of the damaged file.
 type found struct {
 	key, value []byte
 	commit     uint64
-	reachable  bool // reached from a root, so it was in use
+	current    bool // in use when the file was last written; otherwise it may be an old version
 }
 
 // collection is everything of a damaged file that passes its checksum, by what it is about.
@@ -28,11 +27,14 @@ type collection struct {
 	tombs     map[string]found     // key entries whose record is gone
 	states    map[string]found
 	holds     map[string]found
+	named     map[string]bool // key entries of either kind
+	outlived  []string        // key entries that the tombstone index names
+	n         map[string]int  // values by bucket
 	header    header
 	hasHeader bool
 	total     counts
-	stale     bool // pages were read that may have been given back before: old versions may be among them
-	reachable bool // what is collected now was reached from a root
+	hasTotal  bool
+	current   bool // what is collected now was in use
 }
 
 // collect reads what can be read of a file. clean reports whether it is whole: every page and every
@@ -42,41 +44,111 @@ func collect(p *pageFile) (c *collection, clean bool) {
 		pages: p, requests: map[uint64]found{}, progress: map[uint64]found{}, bodies: map[uint64]found{},
 		lanes: map[uint64][2]string{}, ids: map[uint64][2]string{}, keySeqs: map[uint64][2]string{},
 		tombs: map[string]found{}, states: map[string]found{}, holds: map[string]found{},
+		named: map[string]bool{}, n: map[string]int{},
 	}
-	c.reachable = true
+	c.current = true
 	if len(p.metas) > 0 {
-		p.walkAll(p.metas[0], func(_ string, k, v []byte) { c.take(k, v) })
+		p.walkAll(p.metas[0], func(bucket string, k, v []byte) {
+			c.n[bucket]++
+			c.take(k, v)
+		})
 	} else {
 		p.bad++
 	}
-	if len(p.metas) == 2 && p.metas[0].pages > uint64(p.size/p.page) || c.truncated() {
+	if c.truncated() {
 		p.bad++
 	}
 	if p.bad == 0 && c.broken == 0 && c.hasHeader {
-		return c, true
+		return c, c.consistent()
 	}
-	c.reachable = false
-	seen := p.seen
+	// Pages of the current tree that nothing leads to any more are those that are neither free nor
+	// reached. Without the free list nobody can tell them from pages given back long ago.
+	var free map[uint64]bool
+	known := false
+	if len(p.metas) > 0 {
+		free, known = p.free(p.metas[0])
+	}
+	c.current = known
+	p.orphans(free, c.take)
 	if len(p.metas) == 2 {
 		// The root before the last commit: what that commit replaced is still there.
+		c.current = false
 		p.seen = map[uint64]bool{}
 		p.walkAll(p.metas[1], func(_ string, k, v []byte) { c.take(k, v) })
-		for id := range p.seen {
-			seen[id] = true
-		}
-		p.seen = seen
 	}
-	var free map[uint64]bool
-	if len(p.metas) > 0 {
-		var ok bool
-		if free, ok = p.free(p.metas[0]); !ok {
-			c.stale = true
-		}
-	} else {
-		c.stale = true
-	}
-	p.orphans(free, c.take)
 	return c, false
+}
+
+// consistent compares the indexes and totals with the records: a page that lost elements at its end reads
+// well otherwise.
+func (c *collection) consistent() bool {
+	var sum counts
+	var outcomes, bodies, unfinished int
+	heads := map[[2]string]uint64{}
+	for seq, f := range c.progress {
+		var r entry
+		q := c.requests[seq]
+		if decodeProgress(f.key, f.value, &r) != nil || decodeRequest(q.key, q.value, &r.Record) != nil {
+			return false
+		}
+		if r.line < c.header.line && r.Unfinished() {
+			r.ApplySuspect()
+		}
+		sum.add(&r, 1)
+		if r.OutcomeSeq != 0 {
+			outcomes++
+		}
+		if r.body {
+			bodies++
+		}
+		if r.Unfinished() {
+			unfinished++
+			lane := [2]string{r.Connection, r.Lane}
+			if c.lanes[seq] != lane {
+				return false
+			}
+			if head := heads[lane]; head == 0 || seq < head {
+				heads[lane] = seq
+			}
+		}
+		if r.Key != "" && !c.named[string(nameKey(r.Connection, r.Key))] {
+			return false
+		}
+	}
+	due := 0
+	for _, seq := range heads {
+		var r entry
+		f := c.progress[seq]
+		if _ = decodeProgress(f.key, f.value, &r); r.State.Parked() {
+			sum.held++
+		} else {
+			due++
+		}
+	}
+	for _, key := range c.outlived {
+		if !c.named[key] {
+			return false
+		}
+	}
+	for bucket, n := range map[int]int{
+		bRequest: len(c.progress), bID: len(c.progress), bLane: unfinished, bLive: unfinished, bDone: len(c.progress) - unfinished,
+		bDue: due, bOutcome: outcomes, bUnacked: int(sum.unacked), bBody: bodies,
+	} {
+		if c.n[bucketNames[bucket]] != n {
+			return false
+		}
+	}
+	return sum == c.total && c.buckets() == bucketCount
+}
+
+// buckets returns how many of the outbox's buckets there are.
+func (c *collection) buckets() (n int) {
+	for _, name := range bucketNames {
+		if _, ok := c.pages.buckets[name]; ok {
+			n++
+		}
+	}
+	return n
 }
 
 // truncated reports whether the file is shorter than its newest root says.
@@ -96,7 +168,7 @@ func (c *collection) take(key, value []byte) {
 		c.broken++
 		return
 	}
-	f := found{clone(key), clone(value), 0, c.reachable}
+	f := found{clone(key), clone(value), 0, c.current}
 	switch value[0] {
 	case tagRequest:
 		keep(c.requests, lastSeq(key), f)
@@ -118,11 +190,15 @@ func (c *collection) take(key, value []byte) {
 		}
 	case tagID:
 		d := decoder{b: p}
-		if seq, conn := d.fixed(), d.str(); d.err == nil && c.reachable {
+		if seq, conn := d.fixed(), d.str(); d.err == nil && c.current {
 			c.ids[seq] = [2]string{string(key), conn}
 		}
 	case tagKey:
 		c.takeKey(key, p, f)
+	case tagTombstone:
+		if _, rest, ok := cutTime(key); ok {
+			c.outlived = append(c.outlived, string(rest))
+		}
 	case tagState:
 		keep(c.states, string(key), f)
 	case tagHold:
@@ -132,8 +208,8 @@ func (c *collection) take(key, value []byte) {
 			c.header, c.hasHeader = h, true
 		}
 	case tagCounts:
-		if t, err := decodeCounts(key, value); err == nil && c.reachable && strings.TrimPrefix(string(key), "counts ") == "" {
-			c.total = t
+		if t, err := decodeCounts(key, value); err == nil && c.current && strings.TrimPrefix(string(key), "counts ") == "" {
+			c.total, c.hasTotal = t, true
 		}
 	}
 }
@@ -144,6 +220,7 @@ func (c *collection) takeKey(key, p []byte, f found) {
 		c.broken++
 		return
 	}
+	c.named[string(key)] = true
 	if p[0] == keyGone {
 		var t outbox.Tombstone
 		d := decoder{b: p[1:]}
@@ -153,14 +230,14 @@ func (c *collection) takeKey(key, p []byte, f found) {
 		}
 		return
 	}
-	if len(p) == 9 && c.reachable {
+	if len(p) == 9 && c.current {
 		c.keySeqs[binary.BigEndian.Uint64(p[1:])] = [2]string{conn, string(name)}
 	}
 }
 
 // keep prefers what was in use, then the later version.
 func keep[K comparable](m map[K]found, k K, f found) {
-	if old, ok := m[k]; ok && (old.reachable && !f.reachable || old.reachable == f.reachable && old.commit >= f.commit) {
+	if old, ok := m[k]; ok && (old.current && !f.current || old.current == f.current && old.commit >= f.commit) {
 		return
 	}
 	m[k] = f

@@ -39,6 +39,7 @@ type Engine struct {
 	done    chan struct{} // closed when the writer has ended
 	reports []Report
 
+	checking  sync.WaitGroup // the check in the background
 	closeOnce sync.Once
 	err       error // what Close returns
 }

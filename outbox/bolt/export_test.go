@@ -11,3 +11,9 @@ func (e *Engine) Queued() int {
 func PretendFileSystem(o *Options, kind uint32) {
 	o.fileSystem = func(string) (uint32, error) { return kind, nil }
 }
+
+// CheckNothingAtOpen makes every file count as too big to be looked through at opening.
+func CheckNothingAtOpen(o *Options) { o.checkWhole = -1 }
+
+// WaitForCheck waits for the check in the background.
+func (e *Engine) WaitForCheck() { e.checking.Wait() }

@@ -183,7 +183,7 @@ type buckets [bucketCount]*bbolt.Bucket
 func openBuckets(tx *bbolt.Tx) (b buckets, err error) {
 	for i, name := range bucketNames {
 		if b[i] = tx.Bucket([]byte(name)); b[i] == nil {
-			return b, fmt.Errorf("bucket %q is missing", name)
+			return b, fmt.Errorf("%w: bucket %q is missing", errNotOutbox, name)
 		}
 	}
 	// Keys of these only grow: full pages instead of half-empty ones.

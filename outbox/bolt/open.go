@@ -45,12 +45,16 @@ type Options struct {
 	// OpenDB replaces bbolt.Open. For tests, see package bolttest.
 	OpenDB func(path string, mode fs.FileMode, o *bbolt.Options) (*bbolt.DB, error)
 
+	checkWhole int64                             // see checkWhole
 	fileSystem func(path string) (uint32, error) // tests pretend another file system
 }
 
 func (o Options) withDefaults() Options {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
+	}
+	if o.checkWhole == 0 {
+		o.checkWhole = checkWhole
 	}
 	return o
 }
@@ -85,6 +89,10 @@ func Open(path string, opts Options) (*Engine, error) {
 		_ = e.lock.release()
 		return nil, fmt.Errorf("outbox %s: %w", full, classify(err))
 	}
+	if e.file.info.Size() > e.opts.checkWhole {
+		e.checking.Add(1)
+		go e.checkInBackground()
+	}
 	go e.write()
 	return e, nil
 }
@@ -102,7 +110,7 @@ func newInstance() string {
 }
 
 // checkWhole is the size up to which a file is read whole at opening. A bigger one is only looked at
-// where it begins, so that opening takes the same time at any size.
+// where it begins, so that opening takes the same time at any size; the rest is done in the background.
 const checkWhole = 8 << 20
 
 // openFile opens what is at path, creates it when nothing is and nothing must be, or salvages it.
@@ -126,7 +134,7 @@ func (e *Engine) openFile() error {
 	case err != nil:
 		return err
 	default:
-		if err := e.openExisting(info.Size() <= checkWhole, noMark != nil); err != nil {
+		if err := e.openExisting(info.Size() <= e.opts.checkWhole, noMark != nil); err != nil {
 			return err
 		}
 	}
@@ -224,6 +232,9 @@ func (e *Engine) inspect(whole bool) (cause, err error) {
 	}
 	if whole {
 		if c, clean := collect(p); !clean {
+			if p.bad == 0 && c.broken == 0 {
+				return errors.New("the indexes do not match the records"), nil
+			}
 			return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), nil
 		}
 	}

@@ -46,6 +46,8 @@ type pageFile struct {
 	metas []pageMeta // valid ones, the newest first
 	seen  map[uint64]bool
 	bad   int // pages and elements that could not be read
+
+	buckets map[string]bool // buckets seen
 }
 
 func openPages(f *os.File) (*pageFile, error) {
@@ -53,7 +55,7 @@ func openPages(f *os.File) (*pageFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pageFile{f: f, size: info.Size(), seen: map[uint64]bool{}}
+	p := &pageFile{f: f, size: info.Size(), seen: map[uint64]bool{}, buckets: map[string]bool{}}
 	// The page size stands in the metas; the second one's place depends on it.
 	for _, size := range []int64{int64(os.Getpagesize()), 4096, 8192, 16384, 65536, 1024, 2048, 32768} {
 		for _, at := range []int64{0, size} {
@@ -189,6 +191,7 @@ func (p *pageFile) walkAll(m pageMeta, fn func(bucket string, key, value []byte)
 			p.bad++
 			return
 		}
+		p.buckets[string(name)] = true
 		if only != nil && !slices.Contains(only, string(name)) {
 			return
 		}

@@ -86,13 +86,17 @@ func (e *Engine) List(ctx context.Context, q outbox.Query) (p outbox.Page, err e
 		return p, err
 	}
 	for more := true; more; {
+		var next outbox.Page
+		var at uint64
 		err := e.view(ctx, func(t *reader) error {
-			after, more = t.list(&q, after, limit, &p)
+			next = outbox.Page{Records: p.Records[:len(p.Records):len(p.Records)]} // may run again
+			at, more = t.list(&q, after, limit, &next)
 			return nil
 		})
 		if err != nil {
 			return outbox.Page{}, err
 		}
+		p, after = next, at
 	}
 	return p, nil
 }

@@ -24,7 +24,7 @@ type Report struct {
 	Aside    string // where the damaged file is kept; empty = the file itself was whole
 	Salvaged int    // records that were read whole
 	Damaged  int    // records that are kept as damaged: known, but not readable whole
-	Lost     int    // records that must have been there and of which nothing is left
+	Lost     int    // records that must have been there and of which nothing is left; -1 = nobody can tell how many
 	Suspect  int    // unfinished records that count as sent from now on
 }
 
@@ -186,7 +186,7 @@ func (c *collection) seqs() map[uint64]bool {
 		all[seq] = true
 	}
 	for seq, f := range c.progress {
-		if f.reachable || c.requests[seq].value != nil {
+		if f.current || c.requests[seq].value != nil {
 			all[seq] = true
 		}
 	}
@@ -276,6 +276,9 @@ func (c *collection) restore(db *bbolt.DB, h *header, rep *Report) error {
 		expected += n
 	}
 	rep.Lost = max(0, int(expected)-rep.Salvaged-rep.Damaged)
+	if !c.hasTotal {
+		rep.Lost = -1
+	}
 	return nil
 }
 
@@ -320,7 +323,7 @@ func (c *collection) record(seq uint64, t *txn, rep *Report) *entry {
 	r := &entry{}
 	p, hasProgress := c.progress[seq]
 	q, hasRequest := c.requests[seq]
-	if !hasProgress && !q.reachable && !c.traced(seq) {
+	if !hasProgress && !q.current && !c.traced(seq) {
 		return nil
 	}
 	var progressErr, requestErr error = errFrame, errFrame
@@ -337,7 +340,7 @@ func (c *collection) record(seq uint64, t *txn, rep *Report) *entry {
 	r.Claim = outbox.Claim{}
 	if progressErr == nil && requestErr == nil {
 		r.WireKey = outbox.WireKey(r.Key, r.Generation)
-		c.whole(r, p.reachable, t, rep)
+		c.whole(r, p.current, t, rep)
 		return r
 	}
 	c.fillIn(r, seq)
@@ -371,14 +374,14 @@ func (c *collection) traced(seq uint64) bool {
 
 // whole finishes a record that was read completely. Unfinished ones count as sent from now on; one that
 // may be an old version, and that no key protects, is not sent again without a decision.
-func (c *collection) whole(r *entry, reachable bool, t *txn, rep *Report) {
+func (c *collection) whole(r *entry, current bool, t *txn, rep *Report) {
 	rep.Salvaged++
 	if !r.Unfinished() {
 		return
 	}
 	rep.Suspect++
 	r.ApplySuspect()
-	if c.stale && !reachable && r.State.Waiting() && (r.Key == "" || !r.RepeatSafe) {
+	if !current && r.State.Waiting() && (r.Key == "" || !r.RepeatSafe) {
 		now := time.Now()
 		_ = r.ApplyChange(&outbox.Change{Action: outbox.Park, To: outbox.Uncertain, Now: now, Result: &outbox.Result{Reason: "salvaged"}})
 		t.h.outcomeSeq++

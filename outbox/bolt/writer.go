@@ -223,6 +223,7 @@ func (e *Engine) Close() error {
 	e.mu.Unlock()
 	e.poke()
 	<-e.done
+	e.checking.Wait()
 	e.closeOnce.Do(func() {
 		e.handle.Lock()
 		defer e.handle.Unlock()
