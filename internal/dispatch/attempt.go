@@ -18,6 +18,8 @@ const (
 	// before the operation is blocked.
 	slowTries = 10
 	slowFor   = 30 * time.Minute
+	// briefly bounds the growth of the delay while the first request still runs (F8): about four seconds.
+	briefly = 3
 	// maxGenerations bounds how often a derived key that others use moves on.
 	maxGenerations = 8
 )
@@ -116,7 +118,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return t.again(outbox.Settlement{Last: last, Result: t.result(x, v)})
 
 	case wire.InProgress:
-		delay := max(d.cfg.Delay(min(rec.Attempts-1, 2)), upward(v.RetryAfter))
+		delay := max(d.cfg.Delay(min(rec.Attempts-1, briefly)), upward(v.RetryAfter))
 		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(delay), Last: last}
 
 	case wire.Conflict:
@@ -150,11 +152,15 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
 
 	case wire.Forbidden:
-		if d.controlRead(ctx, t.c).Class == wire.Success {
+		// The token may be refused as a whole, or only for this call: a read that it must be good for tells.
+		switch control := d.controlRead(ctx, t.c); control.Class {
+		case wire.Unauthorized, wire.Forbidden:
+			d.refused(ctx, t.c, token)
+			return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
+		case wire.Success, wire.Conflict, wire.Rejected:
 			return t.rejected(x, v, last)
 		}
-		d.refused(ctx, t.c, token)
-		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
+		return t.again(outbox.Settlement{Last: last})
 
 	case wire.Retry:
 		delay := max(d.cfg.Delay(rec.Attempts-1), upward(v.RetryAfter))

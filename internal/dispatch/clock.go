@@ -38,29 +38,37 @@ func (c *clock) observe(date, now time.Time) {
 	c.server, c.local, c.boot, c.up = date, now, boot, up
 }
 
-// now returns Flavoso's time, or zero when no recent enough anchor tells it.
-func (c *clock) now() time.Time {
+// reading returns Flavoso's time by the anchor and how old the anchor is; zero when there is none.
+func (c *clock) reading() (time.Time, time.Duration) {
 	boot, up := c.uptime()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.server.IsZero() {
-		return time.Time{}
+		return time.Time{}, 0
 	}
 	// The monotonic reading stands still while a machine sleeps; the uptime clock does not.
 	since := max(time.Since(c.local), 0)
 	if boot != "" && boot == c.boot {
 		since = max(since, up-c.up)
 	}
+	return c.server.Add(since), since
+}
+
+// now returns Flavoso's time, or zero when no recent enough anchor tells it.
+func (c *clock) now() time.Time {
+	now, since := c.reading()
 	if since > anchorAge {
 		return time.Time{}
 	}
-	return c.server.Add(since)
+	return now
 }
 
-// mark is the exposure that a claim made now would set.
+// mark is the exposure that a claim made now would set. Here an old anchor will do: local clocks can only
+// have lost time since, so that the operation will seem older than it is, never younger.
 func (c *clock) mark() outbox.Mark {
 	boot, up := c.uptime()
-	return outbox.Mark{Now: time.Now(), Server: c.now(), Boot: boot, Uptime: up}
+	server, _ := c.reading()
+	return outbox.Mark{Now: time.Now(), Server: server, Boot: boot, Uptime: up}
 }
 
 // age returns how long ago an exposure was, or false when no clock tells.

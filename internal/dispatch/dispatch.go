@@ -53,6 +53,7 @@ type Dispatcher struct {
 	idle        chan struct{} // receives when an attempt ends, for Shutdown
 	draining    bool          // no new claims
 	hurry       int           // claims to make ahead of their time: Wake said that waiting is pointless
+	hurryBy     time.Time     // also take what is due until then, however far ahead
 	fresh       []string      // operations to claim before all others, in order of arrival
 }
 
@@ -278,7 +279,8 @@ func (d *Dispatcher) fill() (time.Time, error) {
 	}
 	req := outbox.ClaimRequest{Scope: scope, Mark: d.clock.mark(), Limit: free, First: first}
 	if d.hurry > 0 {
-		req.DueBy, req.Limit = now.Add(hurryAhead), min(free, d.hurry)
+		req.DueBy, req.Limit = later(now.Add(hurryAhead), d.hurryBy), min(free, d.hurry)
+		d.hurryBy = time.Time{}
 	}
 	d.mu.Unlock()
 	recs, err := d.engine.Claim(d.ctx, req)
@@ -314,6 +316,13 @@ func (d *Dispatcher) fill() (time.Time, error) {
 		return time.Time{}, err
 	}
 	if ok {
+		if due.Sub(now) > hurryAhead {
+			// No delay is that long: the wall clock was set back since. What waits is tried now.
+			d.mu.Lock()
+			d.hurry, d.hurryBy = max(d.hurry, 1), due
+			d.mu.Unlock()
+			d.Kick()
+		}
 		next = earlier(next, due)
 	}
 	return next, nil

@@ -14,14 +14,37 @@ const controlTarget = "/store"
 
 // judge reads an answer and draws the connection's conclusions from it.
 func (d *Dispatcher) judge(c *connection, x wire.Exchange, f wire.Facts) wire.Verdict {
-	now := time.Now()
 	d.mu.Lock()
 	f.SeenRequestID = c.authored
 	d.mu.Unlock()
-	v := wire.Judge(x, f, now)
-	if !v.Authored {
-		return v
+	v := wire.Judge(x, f, time.Now())
+	d.observe(c, v)
+	return v
+}
+
+// Observe draws a connection's conclusions from an answer to a read that somebody else made.
+func (d *Dispatcher) Observe(connection string, v wire.Verdict) {
+	d.mu.Lock()
+	c := d.connections[connection]
+	d.mu.Unlock()
+	if c != nil {
+		d.observe(c, v)
 	}
+}
+
+// SeenRequestID reports whether the connection has had an answer with Flavoso's request id.
+func (d *Dispatcher) SeenRequestID(connection string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.connections[connection]
+	return c != nil && c.authored
+}
+
+func (d *Dispatcher) observe(c *connection, v wire.Verdict) {
+	if !v.Authored {
+		return
+	}
+	now := time.Now()
 	d.clock.observe(v.Date, now)
 	var until time.Time
 	d.mu.Lock()
@@ -37,13 +60,15 @@ func (d *Dispatcher) judge(c *connection, x wire.Exchange, f wire.Facts) wire.Ve
 		c.pace.good()
 	}
 	if v.Class != wire.Unauthorized && c.condition != unauthorized {
+		if c.condition == offline {
+			defer d.Kick()
+		}
 		c.up()
 	}
 	d.mu.Unlock()
 	if !until.IsZero() {
 		d.savePause(c, until)
 	}
-	return v
 }
 
 // failed notes that an attempt got no authored answer.

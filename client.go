@@ -1,0 +1,313 @@
+package flavoso
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/flavoso/flavoso-go/internal/dispatch"
+	"github.com/flavoso/flavoso-go/internal/wire"
+	"github.com/flavoso/flavoso-go/outbox"
+	"github.com/flavoso/flavoso-go/outbox/bolt"
+)
+
+// Version is the SDK's version, as sent in the User-Agent header.
+const Version = "0.1.0"
+
+// Client is one connection to Flavoso with its outbox. It may be used by many goroutines.
+type Client struct {
+	// Orders are the orders of the restaurant.
+	Orders *OrdersService
+	// Bookings are the table reservations of the restaurant.
+	Bookings *BookingsService
+
+	cfg        Config
+	engine     outbox.Engine
+	ownEngine  bool // opened here, closed here
+	transport  *http.Transport
+	sender     *wire.Sender
+	dispatcher *dispatch.Dispatcher
+
+	ctx  context.Context // ends when Close begins
+	stop context.CancelFunc
+	jobs sync.WaitGroup
+
+	// closing guards against operations added while Close tears down: adders hold it for reading.
+	closing sync.RWMutex
+	closed  bool
+	done    sync.Once
+	err     error // what closing the engine returned
+}
+
+// Open opens the outbox, takes up what is pending in it, and returns a client that sends in the
+// background. It sends nothing for other connections found in the outbox; see Status.Foreign.
+//
+// It fails with a *ParamError when the configuration lacks or contradicts something, with ErrOutboxLocked
+// (an *outbox.LockedError naming the holder) when another process has the outbox, and with
+// ErrOutboxDamaged, ErrOutboxReadOnly or the file system's error when the outbox cannot be used.
+func Open(cfg Config) (*Client, error) {
+	cfg, base, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, engine: cfg.Outbox}
+	if c.engine == nil {
+		c.engine, err = bolt.Open(cfg.OutboxPath, bolt.Options{})
+		if err != nil {
+			return nil, err
+		}
+		c.ownEngine = true
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		c.transport = newTransport(cfg.Concurrency)
+		transport = c.transport
+	}
+	c.sender = &wire.Sender{Transport: transport, Base: base, UserAgent: cfg.UserAgent}
+	c.dispatcher, err = dispatch.New(dispatch.Config{
+		Engine:         c.engine,
+		Sender:         c.sender,
+		Policy:         policy{},
+		Connections:    []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}},
+		Concurrency:    cfg.Concurrency,
+		Delay:          cfg.Retry.Delay,
+		AttemptTimeout: cfg.attemptTimeout,
+		Window:         cfg.window(),
+		Uptime:         cfg.uptime,
+		Log:            cfg.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.closeEngine())
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.Orders = &OrdersService{client: c}
+	c.Bookings = &BookingsService{client: c}
+	c.dispatcher.Start()
+	c.jobs.Go(c.sweep)
+	return c, nil
+}
+
+// Close stops at once and loses nothing: requests under way are broken off, and everything that is not
+// settled is taken up by the next Open. Waits end with a *PendingError caused by ErrStopped. It joins
+// every goroutine of the client. Idempotent.
+func (c *Client) Close() error { return c.close(nil) }
+
+// Shutdown starts no new request, lets those under way finish until ctx ends, and closes. It returns the
+// context's error when it had to break requests off; the client is closed all the same.
+func (c *Client) Shutdown(ctx context.Context) error {
+	return c.close(func() error { return c.dispatcher.Shutdown(ctx) })
+}
+
+func (c *Client) close(drain func() error) error {
+	var err error
+	c.done.Do(func() {
+		c.closing.Lock()
+		c.closed = true
+		c.closing.Unlock()
+		if drain != nil {
+			err = drain()
+		}
+		c.stop()
+		c.dispatcher.Close()
+		c.jobs.Wait()
+		if c.transport != nil {
+			c.transport.CloseIdleConnections()
+		}
+		c.err = c.closeEngine()
+	})
+	return errors.Join(err, c.err)
+}
+
+func (c *Client) closeEngine() error {
+	if !c.ownEngine {
+		return nil
+	}
+	return c.engine.Close()
+}
+
+// add saves an operation unless the client is closed.
+func (c *Client) add(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
+	c.closing.RLock()
+	defer c.closing.RUnlock()
+	if c.closed {
+		return outbox.Added{}, ErrClosed
+	}
+	return c.dispatcher.Submit(ctx, a, urgent)
+}
+
+// await waits until an operation is final or parked.
+func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
+	ctx, done := c.bounded(ctx)
+	defer done()
+	rep, err := c.dispatcher.Await(ctx, id)
+	switch {
+	case err == nil:
+		return outcomeOf(&rep.Record, rep.Durable), nil
+	case errors.Is(err, outbox.ErrNotFound):
+		return Outcome{}, ErrNotFound
+	case errors.Is(err, dispatch.ErrStopped), errors.Is(err, outbox.ErrClosed):
+		err = ErrStopped
+	}
+	o := outcomeOf(&rep.Record, rep.Durable)
+	if o.ID == "" { // the record could not be read any more
+		o.ID, o.State = id, StateSent
+	}
+	return Outcome{}, o.pending(err)
+}
+
+const maxDuration = time.Duration(1<<63 - 1)
+
+// outcomeOfCall finds what a call stands for: the record it made itself, or the one that had its key.
+func (c *Client) outcomeOfCall(id, key string) (Outcome, error) {
+	ctx := context.Background()
+	rep, err := c.dispatcher.Look(ctx, id)
+	if errors.Is(err, outbox.ErrNotFound) && key != "" {
+		var page outbox.Page
+		page, err = c.engine.List(ctx, outbox.Query{Connection: c.cfg.Connection, Key: key, Bodies: true, Limit: 1})
+		if err == nil && len(page.Records) == 0 {
+			err = ErrNotFound
+		} else if err == nil {
+			rep = dispatch.Report{Record: page.Records[0], Durable: true}
+		}
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outcomeOf(&rep.Record, rep.Durable), nil
+}
+
+// recall answers a wish whose operation is over and whose record is gone: only the tombstone of its key
+// is left. What was done is read as it is now.
+func (c *Client) recall(ctx context.Context, rec outbox.Record, added outbox.Added) (Outcome, error) {
+	t := added.Tombstone
+	rec.ID, rec.State, rec.Generation = t.ID, t.State, t.Generation
+	rec.WireKey = added.Record.WireKey
+	o := outcomeOf(&rec, true)
+	o.Code, o.Reason = t.Code, "tombstone"
+	if k, ok := kindNamed(rec.Kind); t.State == StateSucceeded && ok && k.reader != nil {
+		x, v, _, err := c.sender.Read(ctx, k.reader(&rec), c.cfg.token, wire.ReadOptions{Delay: c.cfg.Retry.Delay})
+		if err == nil && v.Class == wire.Success {
+			o.Body = k.judge(&rec, x.Body).Body
+		}
+	}
+	return o, nil
+}
+
+// Status is the state of a client at one moment, for a status line.
+type Status struct {
+	AsOf         time.Time
+	Waiting      int       // operations on their way
+	Uncertain    int       // may have been done; wait for a decision
+	Blocked      int       // not sent by themselves any more
+	Damaged      int       // records that cannot be read whole
+	Foreign      int       // unfinished operations of other connections in the same outbox
+	HeldLanes    int       // lanes held by an uncertain, blocked or damaged operation
+	Oldest       time.Time // when the oldest waiting operation was accepted; zero = none waits
+	OfflineSince time.Time // zero = online
+	PausedUntil  time.Time // Flavoso asked to wait until then; zero = it did not
+	AuthRequired bool      // Flavoso refuses the token: a new one is needed
+}
+
+// Status returns the state of the client now. It reads kept totals and costs the same at any backlog.
+func (c *Client) Status() Status {
+	h := c.dispatcher.Health(c.cfg.Connection)
+	s := Status{AsOf: time.Now(), OfflineSince: h.OfflineSince, PausedUntil: h.PausedUntil, AuthRequired: h.AuthRequired}
+	counts, err := c.engine.Counts(context.Background(), c.cfg.Connection)
+	if err != nil {
+		return s
+	}
+	s.Waiting, s.Uncertain = counts.Waiting(), counts.States[StateUncertain]
+	s.Blocked, s.Damaged = counts.States[StateBlocked], counts.States[StateDamaged]
+	s.HeldLanes, s.Oldest = counts.HeldLanes, counts.Oldest
+	if all, err := c.engine.Counts(context.Background(), ""); err == nil {
+		for _, state := range []State{StateQueued, StateSent, StateUncertain, StateBlocked, StateDamaged} {
+			s.Foreign += all.States[state] - counts.States[state]
+		}
+	}
+	return s
+}
+
+// Wake says that the network is back: what waits for it is tried now rather than at its next turn.
+func (c *Client) Wake() { c.dispatcher.Wake() }
+
+// Flush wakes the client and waits until every operation saved before the call has left waiting: it is
+// final or parked. When something is held, paused or refused so that waiting would not help, it returns a
+// *HeldError.
+func (c *Client) Flush(ctx context.Context) error {
+	counts, err := c.engine.Counts(ctx, "")
+	if err != nil {
+		return err
+	}
+	c.Wake()
+	return c.flush(ctx, counts.LastSeq)
+}
+
+func (c *Client) flush(ctx context.Context, last uint64) error {
+	query := outbox.Query{Connection: c.cfg.Connection, States: []State{StateQueued, StateSent}, Limit: 1}
+	for {
+		page, err := c.engine.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		if len(page.Records) == 0 || page.Records[0].Seq > last {
+			return nil
+		}
+		oldest := page.Records[0]
+		if s := c.Status(); s.AuthRequired || !s.PausedUntil.IsZero() || s.HeldLanes > 0 && c.laneHeld(ctx, oldest.Lane) {
+			return &HeldError{Waiting: s.Waiting, HeldLanes: s.HeldLanes, AuthRequired: s.AuthRequired, PausedUntil: s.PausedUntil}
+		}
+		// What holds the operation up may begin while it is waited for: look again from time to time.
+		wait, cancel := context.WithTimeout(ctx, flushInterval)
+		_, err = c.dispatcher.Await(wait, oldest.ID)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return contextCause(ctx)
+		case errors.Is(err, dispatch.ErrStopped):
+			return ErrStopped
+		case err != nil && wait.Err() == nil && !errors.Is(err, outbox.ErrNotFound):
+			return err
+		}
+	}
+}
+
+// flushInterval is how often Flush looks whether something is held.
+const flushInterval = time.Second
+
+// laneHeld reports whether the head of a lane is parked.
+func (c *Client) laneHeld(ctx context.Context, lane string) bool {
+	page, err := c.engine.List(ctx, outbox.Query{Connection: c.cfg.Connection, Lane: lane, Limit: 1,
+		States: []State{StateUncertain, StateBlocked, StateDamaged}})
+	return err == nil && len(page.Records) > 0
+}
+
+// sweepInterval is how often finished operations are looked through.
+const sweepInterval = time.Hour
+
+// sweep removes what has been kept long enough.
+func (c *Client) sweep() {
+	if c.cfg.KeepFinished == maxDuration {
+		return
+	}
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		for {
+			now := time.Now()
+			n, err := c.engine.Purge(c.ctx, outbox.PurgeRequest{Now: now, Before: now.Add(-c.cfg.KeepFinished), Unacked: true})
+			if err != nil && c.ctx.Err() == nil {
+				c.cfg.Logger.Warn("flavoso.purge_failed", "error", err)
+			}
+			if err != nil || n == 0 {
+				break
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
