@@ -133,6 +133,7 @@ func (s *Server) adminConnect(r *http.Request) (int, any, error) {
 		Rotate     bool   `json:"rotate"`    // end the tokens, give a new one (D6)
 		Revoke     bool   `json:"revoke"`    // end the tokens
 		Reconnect  bool   `json:"reconnect"` // make the connection anew (D6)
+		Issue      bool   `json:"issue"`     // give a further token
 	}
 	if err := decodeAdmin(r, &in); err != nil {
 		return 0, nil, err
@@ -146,6 +147,8 @@ func (s *Server) adminConnect(r *http.Request) (int, any, error) {
 		out.Token = s.Reconnect(in.Connection)
 	case in.Rotate:
 		out.Token = s.RotateToken(in.Connection)
+	case in.Issue:
+		out.Token = s.IssueToken(in.Connection)
 	case in.Revoke:
 		s.RevokeTokens(in.Connection)
 	default:

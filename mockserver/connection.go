@@ -67,6 +67,16 @@ func (s *Server) Token(connection string) string {
 	return t
 }
 
+// IssueToken returns a further token of a connection; those it has stay valid.
+func (s *Server) IssueToken(connection string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connection(connection)
+	t := s.newToken()
+	s.tokens[t] = connection
+	return t
+}
+
 // tokenOf returns the smallest valid token, so that the answer is the same every time.
 func (s *Server) tokenOf(connection string) string {
 	found := ""

@@ -51,6 +51,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newMock())
+	root.AddCommand(newMock(), newConformance())
 	return root
 }
