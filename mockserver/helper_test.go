@@ -1,13 +1,16 @@
 package mockserver_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,13 +92,44 @@ func (c *client) send(req *http.Request) answer {
 		delete(req.Header, "Idempotency-Key")
 		req.Header["idempotency-key"] = v
 	}
+	sent, header := []byte(nil), req.Header.Clone()
+	if req.Body != nil && exchanges != "" {
+		sent, _ = io.ReadAll(req.Body)
+		req.Body = io.NopCloser(bytes.NewReader(sent))
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return answer{err: err}
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(b), err}
+	a := answer{resp.StatusCode, resp.Header, string(b), err}
+	if exchanges != "" && err == nil {
+		c.note(req, header, sent, a)
+	}
+	return a
+}
+
+// exchanges is a file to which the tests write what they sent and got, for the check against the OpenAPI
+// document in dev/openapi.
+var (
+	exchanges   = os.Getenv("FLAVOSO_EXCHANGES")
+	exchangesMu sync.Mutex
+)
+
+func (c *client) note(req *http.Request, header http.Header, sent []byte, a answer) {
+	line, err := json.Marshal(map[string]any{
+		"Test": c.t.Name(), "Method": req.Method, "Path": strings.TrimPrefix(req.URL.RequestURI(), "/v1"), "Header": header,
+		"Body": sent, "Status": a.status, "AnswerHeader": a.header, "Answer": []byte(a.body),
+	})
+	require.NoError(c.t, err)
+	exchangesMu.Lock()
+	defer exchangesMu.Unlock()
+	f, err := os.OpenFile(exchanges, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(c.t, err)
+	_, err = f.Write(append(line, '\n'))
+	require.NoError(c.t, err)
+	require.NoError(c.t, f.Close())
 }
 
 func (c *client) post(path, body, key string) answer {
