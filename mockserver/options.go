@@ -4,17 +4,15 @@ package mockserver
 type Option func(*config) error
 
 type config struct {
-	seed           uint64
-	addr           string // "" = a free port of 127.0.0.1
-	inMemory       bool
-	tls            bool
-	knownTokens    bool
-	switches       Switches
-	journalCount   int
-	journalBytes   int
-	ledgerCount    int
-	seedOrders     int
-	seedConnection string
+	seed         uint64
+	addr         string // "" = a free port of 127.0.0.1
+	inMemory     bool
+	tls          bool
+	knownTokens  bool
+	switches     Switches
+	journalCount int
+	journalBytes int
+	ledgerCount  int
 }
 
 func defaultConfig() config {
