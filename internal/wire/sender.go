@@ -40,6 +40,12 @@ type Sender struct {
 	MaxBody int64
 }
 
+// maxSilentReads bounds how often net/http sends one read.
+const maxSilentReads = 2
+
+// errRepeat ends an exchange in which net/http was about to send the request once more.
+var errRepeat = errors.New("the peer refused the request on the wire")
+
 // Exchange is what came of one request.
 type Exchange struct {
 	// NeverSent says that the request provably never reached a peer: it was not handed to the transport,
@@ -67,8 +73,8 @@ type Exchange struct {
 // on the request here and kept nowhere. r.Body must stay unchanged even for a while after Send has
 // returned, as the transport may still be reading it.
 //
-// There is at most one request on the wire: redirects are not followed, and net/http is kept from
-// repeating the request by itself when a reused connection dies.
+// Of a write there is at most one request on the wire: redirects are not followed, and net/http is kept
+// from repeating it by itself when a reused connection dies or a stream is refused.
 func (s *Sender) Send(ctx context.Context, r outbox.Request, key, token string) Exchange {
 	x := Exchange{Start: time.Now()}
 	req, err := s.request(r, key, token)
@@ -81,16 +87,33 @@ func (s *Sender) Send(ctx context.Context, r outbox.Request, key, token string) 
 		x.End = time.Now()
 		return x
 	}
-	var sought, got atomic.Int32
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	most := int32(1)
+	if r.Method == http.MethodGet {
+		most = maxSilentReads // a read may be repeated on the spot, when a reused connection has died
+	}
+	var sought, got, wrote atomic.Int32
 	trace := &httptrace.ClientTrace{
 		GetConn: func(string) { sought.Add(1) },
-		GotConn: func(httptrace.GotConnInfo) { got.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) {
+			// net/http repeats a request without a body when an HTTP/2 peer resets its stream, even without
+			// end. The surplus request is stopped before its first byte.
+			got.Add(1)
+			if wrote.Load() >= most {
+				cancel(errRepeat)
+			}
+		},
+		WroteHeaders: func() { wrote.Add(1) },
 	}
 	// The transport is called directly: an http.Client would parse Location headers and add headers of
 	// its own, and a write needs neither.
 	resp, err := s.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	switch {
 	case err != nil:
+		if context.Cause(ctx) == errRepeat {
+			err = errRepeat // rather than a cancellation that nobody asked for
+		}
 		_, own := s.Transport.(*http.Transport)
 		// 'sought' guards against protocols registered on the transport, which report no connection.
 		x.NeverSent = own && sought.Load() > 0 && got.Load() == 0

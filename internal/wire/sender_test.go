@@ -430,3 +430,17 @@ func TestCompressedAnswersAreReadPlain(t *testing.T) {
 	x := senderTo(t, srv.URL).Send(t.Context(), post("/x", `{}`), "k", testToken)
 	assert.Equal(t, `{}`, string(x.Body))
 }
+
+func TestAReadSurvivesAConnectionThatDiedWhileIdle(t *testing.T) {
+	srv := startRaw(t, func(n int, _ rawRequest) (string, bool) {
+		if n == 2 {
+			return "", true
+		}
+		return authoredReply(200, `{}`), false
+	})
+	s := srv.sender(t, "")
+	for range 2 {
+		require.NoError(t, s.Send(t.Context(), outbox.Request{Method: "GET", Target: "/x"}, "", testToken).Err)
+	}
+	assert.Len(t, srv.seen(), 3)
+}
