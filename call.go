@@ -248,7 +248,7 @@ func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (Outcom
 	if ctx.Err() != nil {
 		return Outcome{}, &NotSavedError{Err: contextCause(ctx)}
 	}
-	now := time.Now()
+	now := c.client.cfg.now()
 	rec := c.record
 	rec.Created = now
 	if c.expiry > 0 {

@@ -22,6 +22,8 @@ type Client struct {
 	Orders *OrdersService
 	// Bookings are the table reservations of the restaurant.
 	Bookings *BookingsService
+	// Operations are what the outbox holds.
+	Operations *OperationsService
 
 	cfg        Config
 	engine     outbox.Engine
@@ -29,6 +31,7 @@ type Client struct {
 	transport  *http.Transport
 	sender     *wire.Sender
 	dispatcher *dispatch.Dispatcher
+	outcomes   *outcomes
 
 	ctx  context.Context // ends when Close begins
 	stop context.CancelFunc
@@ -54,12 +57,16 @@ func Open(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg, engine: cfg.Outbox}
 	if c.engine == nil {
-		c.engine, err = bolt.Open(cfg.OutboxPath, bolt.Options{})
-		if err != nil {
+		if c.engine, err = openOutbox(cfg); err != nil {
 			return nil, err
 		}
 		c.ownEngine = true
 	}
+	c.Orders = &OrdersService{client: c}
+	c.Bookings = &BookingsService{client: c}
+	c.Operations = &OperationsService{client: c}
+	c.outcomes = newOutcomes(c)
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	transport := cfg.Transport
 	if transport == nil {
 		c.transport = newTransport(cfg.Concurrency)
@@ -69,24 +76,32 @@ func Open(cfg Config) (*Client, error) {
 	c.dispatcher, err = dispatch.New(dispatch.Config{
 		Engine:         c.engine,
 		Sender:         c.sender,
-		Policy:         policy{},
+		Policy:         policy{c},
 		Connections:    []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}},
 		Concurrency:    cfg.Concurrency,
 		Delay:          cfg.Retry.Delay,
 		AttemptTimeout: cfg.attemptTimeout,
 		Window:         cfg.window(),
 		Uptime:         cfg.uptime,
+		Now:            cfg.now,
+		Observer:       c.observer(),
 		Log:            cfg.Logger,
 	})
 	if err != nil {
+		c.stop()
 		return nil, errors.Join(err, c.closeEngine())
 	}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	c.Orders = &OrdersService{client: c}
-	c.Bookings = &BookingsService{client: c}
 	c.dispatcher.Start()
 	c.jobs.Go(c.sweep)
+	if cfg.OnOutcome != nil {
+		c.jobs.Go(c.outcomes.run)
+	}
 	return c, nil
+}
+
+// openOutbox opens the outbox file.
+func openOutbox(cfg Config) (outbox.Engine, error) {
+	return bolt.Open(cfg.OutboxPath, bolt.Options{Logger: cfg.Logger})
 }
 
 // Close stops at once and loses nothing: requests under way are broken off, and everything that is not
@@ -134,7 +149,14 @@ func (c *Client) add(ctx context.Context, a outbox.Addition, urgent bool) (outbo
 	if c.closed {
 		return outbox.Added{}, ErrClosed
 	}
-	return c.dispatcher.Submit(ctx, a, urgent)
+	added, err := c.dispatcher.Submit(ctx, a, urgent)
+	if err == nil && added.Decision == outbox.AddedNew && c.cfg.Hooks.Saved != nil {
+		c.cfg.Hooks.Saved(ctx, outcomeOf(&added.Record, true))
+	}
+	if err == nil && added.Superseded != "" {
+		c.outcomes.wake()
+	}
+	return added, err
 }
 
 // await waits until an operation is final or parked.
@@ -213,7 +235,7 @@ type Status struct {
 // Status returns the state of the client now. It reads kept totals and costs the same at any backlog.
 func (c *Client) Status() Status {
 	h := c.dispatcher.Health(c.cfg.Connection)
-	s := Status{AsOf: time.Now(), OfflineSince: h.OfflineSince, PausedUntil: h.PausedUntil, AuthRequired: h.AuthRequired}
+	s := Status{AsOf: c.cfg.now(), OfflineSince: h.OfflineSince, PausedUntil: h.PausedUntil, AuthRequired: h.AuthRequired}
 	counts, err := c.engine.Counts(context.Background(), c.cfg.Connection)
 	if err != nil {
 		return s
@@ -295,8 +317,9 @@ func (c *Client) sweep() {
 	defer ticker.Stop()
 	for {
 		for {
-			now := time.Now()
-			n, err := c.engine.Purge(c.ctx, outbox.PurgeRequest{Now: now, Before: now.Add(-c.cfg.KeepFinished), Unacked: true})
+			now := c.cfg.now()
+			n, err := c.engine.Purge(c.ctx, outbox.PurgeRequest{Now: now, Before: now.Add(-c.cfg.KeepFinished),
+				Unacked: c.cfg.OnOutcome == nil})
 			if err != nil && c.ctx.Err() == nil {
 				c.cfg.Logger.Warn("flavoso.purge_failed", "error", err)
 			}

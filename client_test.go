@@ -777,7 +777,7 @@ func TestRestartWithAnotherEncoder(t *testing.T) {
 	first.kill()
 
 	updated := buildTill(t, "encoder2")
-	second := startProcess(t, updated, srv, path, book...)
+	second := startProcess(t, updated, srv, path, append([]string{"-flush"}, book...)...)
 	second.expect("booked")
 	second.kill()
 	requireOneOperation(t, srv, "bookings.create", 1)

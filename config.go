@@ -77,7 +77,24 @@ type Config struct {
 	// Limits bound what the outbox accepts; the zero value has no limits.
 	Limits outbox.Limits
 
-	// uptime replaces the machine's boot clock in tests that run on a simulated one.
+	// OnOutcome is called for every outcome of this connection's operations, at least once per revision:
+	// uncertain, and resolved later, are two. It is called after the outcome is durable, also after a
+	// restart, in the order of each lane, one call at a time, with no lock held. nil = taken over; an error
+	// or a panic = call again later with backoff, while other lanes go on.
+	//
+	// c is the client, for Do and Enqueue inside it. ctx ends when the client closes; Close does not wait
+	// for a call that is under way, so it may be called inside it.
+	OnOutcome func(ctx context.Context, c *Client, o Outcome) error
+	// Reconcile decides what cannot be read back: it is asked before an operation of NewCall on POST that
+	// may have been sent, and is not repeat-safe, is sent again. Without it the same key and bytes are sent
+	// again for as long as Flavoso remembers the key (F5), and then the operation becomes uncertain. An
+	// error or a panic = ask again later.
+	Reconcile func(ctx context.Context, c *Client, o Operation) (Resolution, error)
+	// Hooks are told what happens.
+	Hooks Hooks
+
+	// now replaces the wall clock in tests; uptime the machine's boot clock.
+	now    func() time.Time
 	uptime dispatch.Uptime
 }
 
@@ -146,6 +163,9 @@ func (c Config) resolve() (Config, *url.URL, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.now == nil {
+		c.now = time.Now
 	}
 	if c.uptime == nil {
 		c.uptime = dispatch.MachineUptime()

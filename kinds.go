@@ -45,30 +45,6 @@ func kindNamed(name string) (kind, bool) {
 	return kind{}, false
 }
 
-// policy tells the dispatcher what the kinds know.
-type policy struct{}
-
-func (policy) Known(name string) bool {
-	_, ok := kindNamed(name)
-	return ok
-}
-
-func (policy) Reader(rec *outbox.Record) (string, bool) {
-	k, ok := kindNamed(rec.Kind)
-	if !ok || k.reader == nil {
-		return "", false
-	}
-	return k.reader(rec), true
-}
-
-func (policy) Judge(rec *outbox.Record, body []byte) dispatch.Finding {
-	k, ok := kindNamed(rec.Kind)
-	if !ok || k.judge == nil {
-		return dispatch.Finding{Wish: dispatch.Unreadable}
-	}
-	return k.judge(rec, body)
-}
-
 // orderState is the part of an order that judging needs.
 type orderState struct {
 	ID         string      `json:"id"`

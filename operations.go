@@ -5,162 +5,243 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
-// State is where an operation stands; see the constants.
-type State = outbox.State
+// OperationsService shows and changes what the outbox holds; reach it as Client.Operations.
+type OperationsService struct {
+	client *Client
+}
 
-// The states of an operation. Queued and Sent are waiting; Uncertain, Blocked and Damaged are parked; the
-// rest are final.
+// Operation is one operation as it is saved: its outcome so far, and what it asks for.
+type Operation struct {
+	Outcome
+	Connection  string
+	LogicalKey  Key // the key the operation was made with; Outcome.Key is its current generation
+	Generation  int
+	Method      string
+	Target      string // path and query, relative to the base URL
+	RequestBody []byte // the frozen bytes; only where bodies were asked for. May hold guests' data
+	Expires     time.Time
+	RepeatSafe  bool
+	Suspect     bool // from a restored or salvaged outbox: counts as sent since its creation
+	Acked       bool // the application has taken over the latest outcome
+}
+
+func operationOf(rec *outbox.Record) Operation {
+	return Operation{
+		Outcome: outcomeOf(rec, true), Connection: rec.Connection, LogicalKey: Key(rec.Key), Generation: rec.Generation,
+		Method: rec.Request.Method, Target: rec.Request.Target, RequestBody: rec.Request.Body, Expires: rec.Expires,
+		RepeatSafe: rec.RepeatSafe, Suspect: rec.Suspect, Acked: rec.Revision > 0 && rec.Acked >= rec.Revision,
+	}
+}
+
+// OperationFilter selects operations. Zero values do not restrict.
+type OperationFilter struct {
+	States         []State
+	Lane           string
+	Kind           string
+	Tag            string
+	Key            Key  // the logical key
+	AllConnections bool // also other connections' in the same outbox
+	Unacked        bool // only outcomes that were not taken over yet, in the order they became known
+	Bodies         bool // with request and answer bodies
+}
+
+func (f OperationFilter) query(connection string) outbox.Query {
+	q := outbox.Query{Connection: connection, States: f.States, Lane: f.Lane, Kind: f.Kind, Tag: f.Tag,
+		Key: string(f.Key), ByOutcome: f.Unacked, Unacked: f.Unacked, Bodies: f.Bodies}
+	if f.AllConnections {
+		q.Connection = ""
+	}
+	return q
+}
+
+// List walks over the operations that f selects, in the order they were accepted. It reads page by page,
+// so the outbox may be of any size and may change meanwhile. It ends after the first error.
+func (s *OperationsService) List(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
+	return func(yield func(Operation, error) bool) {
+		for q := f.query(s.client.cfg.Connection); ; {
+			page, err := s.client.engine.List(ctx, q)
+			if err != nil {
+				yield(Operation{}, err)
+				return
+			}
+			for i := range page.Records {
+				if !yield(operationOf(&page.Records[i]), nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			q.After = page.Next
+		}
+	}
+}
+
+// Get returns one operation, with its bodies; ErrNotFound when there is none.
+func (s *OperationsService) Get(ctx context.Context, id string) (Operation, error) {
+	rep, err := s.client.dispatcher.Look(ctx, id)
+	if err != nil {
+		return Operation{}, operationError(err)
+	}
+	o := operationOf(&rep.Record)
+	o.Durable = rep.Durable
+	return o, nil
+}
+
+// ErrState says that an operation is not in a state that allows what was asked.
+var ErrState = outbox.ErrState
+
+// Cancel withdraws an operation that provably was never sent. ErrState when it may have been: its outcome
+// will tell.
+func (s *OperationsService) Cancel(ctx context.Context, id string) error {
+	return s.set(ctx, outbox.Change{ID: id, Action: outbox.Cancel})
+}
+
+// RetryNow makes a waiting operation due at once.
+func (s *OperationsService) RetryNow(ctx context.Context, id string) error {
+	return s.set(ctx, outbox.Change{ID: id, Action: outbox.RetryNow})
+}
+
+// Ack notes that the application has taken over an operation's latest outcome: it is hidden from
+// OperationFilter.Unacked and may be removed after Config.KeepFinished. Config.OnOutcome does it by itself.
+func (s *OperationsService) Ack(ctx context.Context, id string) error {
+	rec, err := s.client.engine.Get(ctx, id)
+	if err == nil {
+		err = s.client.engine.Ack(ctx, id, rec.Revision)
+	}
+	return operationError(err)
+}
+
+// Decision is what is decided about an operation whose outcome nothing else can tell.
+type Decision int
+
 const (
-	StateQueued     = outbox.Queued
-	StateSent       = outbox.Sent
-	StateSucceeded  = outbox.Succeeded
-	StateRejected   = outbox.Rejected
-	StateExpired    = outbox.Expired
-	StateCanceled   = outbox.Canceled
-	StateSuperseded = outbox.Superseded
-	StateUncertain  = outbox.Uncertain
-	StateBlocked    = outbox.Blocked
-	StateDamaged    = outbox.Damaged
-	StateAbandoned  = outbox.Abandoned
+	// Done: it was done. Resolution.Body is its answer, if there is one.
+	Done Decision = iota + 1
+	// SendAgain: it was not done, or doing it again is right: same key, same bytes.
+	SendAgain
+	// Abandon: it is given up and not sent again.
+	Abandon
 )
 
-// Outcome is what is known of one operation: what it is, where it stands and, once Flavoso or a decision
-// has settled it, how. It survives the process; [Result] turns it into what [Call.Do] would have returned.
-type Outcome struct {
-	ID       string // the operation
-	Kind     string // which call, e.g. "orders.accept"
-	Key      Key    // the wire key; "" on PUT, PATCH and DELETE (F2)
-	Lane     string
-	Tag      string // the app's own reference
-	Resource string // id or reference of what it is about
-	State    State
-	Revision int // counts outcomes of this operation; 0 = none yet
-
-	Created   time.Time // when it was accepted
-	FirstSent time.Time // since when it may have been sent; zero = provably never
-	Next      time.Time // earliest moment of the next attempt while it waits
-	Finished  time.Time // when it last became final or parked; zero = not yet
-	Attempts  int
-	Last      *Attempt // the latest attempt; nil before the first one ended
-
-	Status       int    // HTTP status of the deciding answer; 0 when no answer decided
-	Code         string // the API's error code
-	Message      string // for people
-	Reason       string // machine-readable cause where no answer explains the state, e.g. "read_back", "window_passed"
-	RequestID    string // of the deciding answer
-	Body         []byte // the resource or error as answered, or read back since; may hold guests' data
-	Replayed     bool   // the deciding answer was a replay (F6)
-	ByOther      bool   // another sender fulfilled the wish
-	Stale        bool   // Body is a replay of the past, and reading the present failed
-	Durable      bool   // false while the verdict could not be saved yet
-	SupersededBy string // the newer operation's id
+// Resolution is a decision, by a person or by Config.Reconcile.
+type Resolution struct {
+	Decision Decision
+	Body     json.RawMessage // for Done: what the call would have answered; may be empty
+	Note     string          // who decided and why; kept with the operation
 }
 
-// outcomeOf gives a record its public form.
-func outcomeOf(rec *outbox.Record, durable bool) Outcome {
-	o := Outcome{
-		ID: rec.ID, Kind: rec.Kind, Key: Key(rec.WireKey), Lane: rec.Lane, Tag: rec.Tag, Resource: rec.Resource,
-		State: rec.State, Revision: rec.Revision,
-		Created: rec.Created, Next: rec.Due, Finished: rec.Finished, Attempts: rec.Attempts, Last: rec.Last,
-		Durable: durable, SupersededBy: rec.SupersededBy,
-	}
-	if rec.Exposure != nil {
-		o.FirstSent = rec.Exposure.At
-	}
-	if r := rec.Result; r != nil {
-		o.Status, o.Code, o.Message, o.Reason, o.RequestID = r.Status, r.Code, r.Message, r.Reason, r.RequestID
-		o.Body, o.Replayed, o.ByOther, o.Stale = r.Body, r.Replayed, r.ByOther, r.Stale
-	}
-	return o
-}
-
-// Result returns exactly what [Call.Do] would have returned for the outcome: the value, or an error for
-// [FateOf]. T must be the call's own type, e.g. Order for Orders.Accept.
-func Result[T any](o Outcome) (*T, error) {
-	switch o.State {
-	case StateSucceeded:
-		return decodeOutcome[T](o)
-	case StateRejected:
-		return nil, &APIError{Kind: o.Kind, OperationID: o.ID, Key: o.Key, Status: o.Status, Code: o.Code,
-			Message: o.Message, RequestID: o.RequestID, Body: o.Body, Attempts: o.Attempts, Replayed: o.Replayed}
-	case StateExpired:
-		return nil, fmt.Errorf("operation %s: %w", o.ID, ErrExpired)
-	case StateCanceled:
-		return nil, fmt.Errorf("operation %s: %w", o.ID, ErrOperationCanceled)
-	case StateSuperseded:
-		return nil, &SupersededError{OperationID: o.ID, By: o.SupersededBy}
-	case StateUncertain, StateDamaged:
-		reason := o.Reason
-		if o.State == StateDamaged {
-			reason = "damaged"
+// Resolve decides an operation: a parked one, or, for Done and Abandon, one that waits. ErrState when it is
+// over already or is being sent at this moment.
+func (s *OperationsService) Resolve(ctx context.Context, id string, r Resolution) error {
+	c := outbox.Change{ID: id, Result: &outbox.Result{Reason: "resolved", Note: r.Note, Body: r.Body, At: s.client.cfg.now()}}
+	switch r.Decision {
+	case Done:
+		c.Action = outbox.ResolveDone
+		if len(r.Body) > 0 && !json.Valid(r.Body) {
+			return &ParamError{Field: "body", Rule: "must be JSON"}
 		}
-		return nil, &UncertainError{OperationID: o.ID, Key: o.Key, Reason: reason, Message: o.Message,
-			Attempts: o.Attempts, FirstSent: o.FirstSent, Last: o.Last}
-	case StateAbandoned:
-		return nil, &AbandonedError{OperationID: o.ID, Key: o.Key, MaybeSent: !o.FirstSent.IsZero(), Note: o.Message}
-	case StateBlocked:
-		return nil, o.pending(ErrBlocked)
+	case SendAgain:
+		c.Action, c.Result = outbox.ResolveSendAgain, nil
+	case Abandon:
+		c.Action, c.Result.Body = outbox.ResolveAbandon, nil
+	default:
+		return &ParamError{Field: "decision", Rule: "must be Done, SendAgain or Abandon"}
 	}
-	return nil, o.pending(nil)
+	return s.set(ctx, c)
 }
 
-// pending is the error for an outcome that is not known yet.
-func (o Outcome) pending(cause error) *PendingError {
-	return &PendingError{OperationID: o.ID, Key: o.Key, State: o.State, Attempts: o.Attempts,
-		FirstSent: o.FirstSent, NextAttempt: o.Next, Last: o.Last, Err: cause}
+// ResumeLane lets a lane go on that was stopped by a rejection (Call.StopLaneOnReject): its blocked
+// operations wait again. ErrNotFound when the lane has none.
+func (s *OperationsService) ResumeLane(ctx context.Context, lane string) error {
+	return s.set(ctx, outbox.Change{Connection: s.client.cfg.Connection, Lane: lane, Action: outbox.ResolveSendAgain})
 }
 
-// decodeOutcome reads a success's body and looks whether it is what was asked for.
-func decodeOutcome[T any](o Outcome) (*T, error) {
-	v := new(T)
-	if len(o.Body) > 0 {
-		if err := json.Unmarshal(o.Body, v); err != nil {
-			return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID, Body: o.Body, Err: err}
-		}
-	} else if needsBody(o) {
-		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID,
-			Err: errors.New("the answer had no body")}
+// set makes a change and lets those who wait for it look again.
+func (s *OperationsService) set(ctx context.Context, c outbox.Change) error {
+	s.client.closing.RLock()
+	defer s.client.closing.RUnlock()
+	if s.client.closed {
+		return ErrClosed
 	}
-	if k, ok := kindNamed(o.Kind); ok && k.unexpected != nil {
-		if want, got := k.unexpected(o.Resource, o.Body); want != "" {
-			return nil, &UnexpectedStateError{Kind: o.Kind, OperationID: o.ID, Resource: o.Resource,
-				Want: want, Got: got, RequestID: o.RequestID, Body: o.Body}
-		}
-	}
-	return v, nil
-}
-
-// needsBody reports whether a success without a body leaves the caller without an answer. A 204 has none
-// by definition, and a call without a method of its own may answer with nothing.
-func needsBody(o Outcome) bool {
-	k, ok := kindNamed(o.Kind)
-	return ok && k.resource && o.Status != 204
-}
-
-// Pending is an operation that was handed over: durable, and on its way by itself.
-type Pending[T any] struct {
-	client *Client
-	id     string
-}
-
-// ID names the operation; keep it to take the operation up again with [Attach] after a restart.
-func (p *Pending[T]) ID() string { return p.id }
-
-// Attach takes up an operation by its id, also in a later process. T must be the call's own type.
-func Attach[T any](c *Client, id string) *Pending[T] { return &Pending[T]{client: c, id: id} }
-
-// Wait waits until the operation is settled and returns what [Call.Do] would have. A context without a
-// deadline waits at most Config.MaxWait; then, as when the context ends, the error is a *PendingError and
-// the operation goes on. An id that is not in the outbox gives ErrNotFound.
-func (p *Pending[T]) Wait(ctx context.Context) (*T, error) {
-	o, err := p.client.await(ctx, p.id)
+	c.Now = s.client.cfg.now()
+	rec, err := s.client.engine.Set(ctx, c)
 	if err != nil {
-		return nil, err
+		return operationError(err)
 	}
-	return Result[T](o)
+	if rec.State.Final() || rec.State.Parked() {
+		s.client.outcomes.wake()
+	}
+	s.client.dispatcher.Changed(c.ID)
+	return nil
+}
+
+// operationError gives an engine's error its public form.
+func operationError(err error) error {
+	switch {
+	case errors.Is(err, outbox.ErrNotFound):
+		return fmt.Errorf("%w: no such operation in this outbox", ErrNotFound)
+	case errors.Is(err, outbox.ErrClosed):
+		return ErrClosed
+	}
+	return err
+}
+
+// Export writes the operations that f selects to w, one JSON object a line, for support and audit. Bodies
+// are left out unless f.Bodies asks for them; tokens are not in the outbox.
+func (s *OperationsService) Export(ctx context.Context, w io.Writer, f OperationFilter) error {
+	enc := json.NewEncoder(w)
+	for o, err := range s.List(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if err := enc.Encode(exported(o)); err != nil {
+			return fmt.Errorf("flavoso: writing the export: %w", err)
+		}
+	}
+	return nil
+}
+
+// exported is an operation in the export's stable form.
+func exported(o Operation) map[string]any {
+	m := map[string]any{
+		"id": o.ID, "connection": o.Connection, "kind": o.Kind, "lane": o.Lane, "state": o.State,
+		"method": o.Method, "target": o.Target, "attempts": o.Attempts, "created": o.Created,
+	}
+	for name, v := range map[string]string{"key": string(o.LogicalKey), "wire_key": string(o.Key), "tag": o.Tag,
+		"resource": o.Resource, "code": o.Code, "reason": o.Reason, "request_id": o.RequestID, "note": o.Note,
+		"superseded_by": o.SupersededBy} {
+		if v != "" {
+			m[name] = v
+		}
+	}
+	for name, t := range map[string]time.Time{"first_sent": o.FirstSent, "finished": o.Finished, "expires": o.Expires} {
+		if !t.IsZero() {
+			m[name] = t
+		}
+	}
+	if o.Status != 0 {
+		m["status"] = o.Status
+	}
+	if o.State.Waiting() {
+		m["next"] = o.Next
+	}
+	if o.Last != nil {
+		m["last_attempt"] = map[string]any{"n": o.Last.N, "start": o.Last.Start, "end": o.Last.End, "status": o.Last.Status,
+			"code": o.Last.Code, "request_id": o.Last.RequestID, "error": o.Last.Err, "never_sent": o.Last.NeverSent}
+	}
+	if o.RequestBody != nil {
+		m["request_body"] = o.RequestBody
+	}
+	if o.Body != nil {
+		m["body"] = o.Body
+	}
+	return m
 }

@@ -97,7 +97,7 @@ func (r *Record) ApplySettlement(s *Settlement) error {
 	ownMark := r.Exposure != nil && r.Exposure.Claim == s.Claim
 	unmarked := r.Exposure == nil || s.NeverSent && ownMark
 	switch s.To {
-	case Queued, Sent, Succeeded, Rejected, Uncertain, Blocked, Damaged:
+	case Queued, Sent, Succeeded, Rejected, Uncertain, Blocked, Damaged, Abandoned:
 	case Expired, Canceled:
 		if !unmarked || r.Suspect {
 			return ErrState

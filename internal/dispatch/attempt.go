@@ -28,11 +28,12 @@ const (
 func (d *Dispatcher) attempt(c *connection, rec outbox.Record, began time.Time) {
 	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(len(rec.Request.Body)))
 	defer cancel()
+	ctx = d.cfg.Observer.attemptStart(ctx, &rec)
 	t := &try{d: d, c: c, rec: &rec, start: began,
 		clean: !rec.Suspect && rec.Exposure != nil && rec.Exposure.Claim == rec.Claim.Token}
 	s := t.run(ctx)
-	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, time.Now()
-	d.settle(rec, s)
+	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, d.cfg.Now()
+	d.settle(ctx, rec, s)
 }
 
 // try is one attempt at one operation.
@@ -61,7 +62,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 		return t.noToken()
 	}
 	if t.stale() {
-		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: time.Now()})
+		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now()})
 	}
 	x := d.cfg.Sender.Send(ctx, rec.Request, rec.WireKey, token)
 	v := d.judge(c, x, wire.Facts{Clean: t.clean})
@@ -70,7 +71,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 
 // stale reports whether too much time has passed since the claim, on the monotonic or the wall clock.
 func (t *try) stale() bool {
-	wall := time.Now().Round(0).Sub(t.rec.Claim.At)
+	wall := t.d.cfg.Now().Round(0).Sub(t.rec.Claim.At)
 	return time.Since(t.start) > staleClaim || wall > staleClaim || wall < -staleClaim
 }
 
@@ -86,17 +87,19 @@ func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
 	if rec.RepeatSafe && (keyless || !past) {
 		return outbox.Settlement{}, false
 	}
-	if _, ok := t.d.cfg.Policy.Reader(rec); !ok {
+	if !t.d.cfg.Policy.CanFind(rec) {
 		if past && !rec.RepeatSafe {
 			return outbox.Settlement{To: outbox.Uncertain, Result: t.reason("window_passed",
 				"it may have been done, Flavoso has forgotten its key, and nothing can be read back")}, true
 		}
 		return outbox.Settlement{}, false
 	}
-	f := t.d.readBack(ctx, t.c, rec)
+	f := t.d.find(ctx, t.c, rec)
 	switch {
 	case f.Wish == Fulfilled:
 		return outbox.Settlement{To: outbox.Succeeded, Result: t.found("read_back", f)}, true
+	case f.Wish == GivenUp:
+		return outbox.Settlement{To: outbox.Abandoned, Result: t.found("given_up", f)}, true
 	case f.Wish == Impossible && !rec.RepeatSafe:
 		return outbox.Settlement{To: outbox.Rejected, Result: t.found("differs", f)}, true
 	case f.Wish == Unreadable:
@@ -119,7 +122,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 
 	case wire.InProgress:
 		delay := max(d.cfg.Delay(min(rec.Attempts-1, briefly)), upward(v.RetryAfter))
-		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(delay), Last: last}
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(delay), Last: last}
 
 	case wire.Conflict:
 		if t.clean {
@@ -131,7 +134,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		if !rec.KeyDerived {
 			return t.rejected(x, v, last)
 		}
-		f := d.readBack(ctx, t.c, rec)
+		f := d.find(ctx, t.c, rec)
 		switch {
 		case f.Wish == Fulfilled:
 			r := t.found("by_other", f)
@@ -139,24 +142,24 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 			return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: r})
 		case f.Wish == Unreadable:
 			return t.again(outbox.Settlement{Last: last})
-		case f.Wish == Impossible || rec.Generation >= maxGenerations:
+		case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:
 			return t.rejected(x, v, last)
 		}
-		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), NextGeneration: true, Last: last}
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), NextGeneration: true, Last: last}
 
 	case wire.Rejected:
 		return t.rejected(x, v, last)
 
 	case wire.Unauthorized:
 		d.refused(ctx, t.c, token)
-		return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: last}
 
 	case wire.Forbidden:
 		// The token may be refused as a whole, or only for this call: a read that it must be good for tells.
 		switch control := d.controlRead(ctx, t.c); control.Class {
 		case wire.Unauthorized, wire.Forbidden:
 			d.refused(ctx, t.c, token)
-			return outbox.Settlement{To: outbox.Queued, Due: time.Now(), Last: last}
+			return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: last}
 		case wire.Success, wire.Conflict, wire.Rejected:
 			return t.rejected(x, v, last)
 		}
@@ -164,16 +167,16 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 
 	case wire.Retry:
 		delay := max(d.cfg.Delay(rec.Attempts-1), upward(v.RetryAfter))
-		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(delay), Last: last}
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(delay), Last: last}
 
 	case wire.NotAuthored:
-		if rec.Attempts >= slowTries && time.Since(rec.Exposure.At) >= slowFor && d.controlRead(ctx, t.c).Authored {
+		if rec.Attempts >= slowTries && d.cfg.Now().Sub(rec.Exposure.At) >= slowFor && d.controlRead(ctx, t.c).Authored {
 			return outbox.Settlement{To: outbox.Blocked, Last: last, Result: t.reason("not_from_flavoso",
 				"something between here and Flavoso answers in its place")}
 		}
 		// Whatever stands in the way will not be gone in a moment.
 		d.failed(t.c, rec.Lane, false)
-		return outbox.Settlement{To: outbox.Queued, Due: time.Now().Add(d.cfg.Delay(rec.Attempts + 4)), Last: last}
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(d.cfg.Delay(rec.Attempts + 4)), Last: last}
 	}
 	d.failed(t.c, rec.Lane, x.NeverSent)
 	return t.again(outbox.Settlement{NeverSent: x.NeverSent, Last: last})
@@ -186,13 +189,13 @@ func (t *try) success(ctx context.Context, x wire.Exchange, v wire.Verdict) *out
 	if t.clean && !v.Replayed {
 		return r
 	}
-	if _, ok := t.d.cfg.Policy.Reader(t.rec); !ok {
+	if !t.d.cfg.Policy.CanFind(t.rec) {
 		r.Stale = v.Replayed
 		return r
 	}
 	ctx, cancel := context.WithTimeout(ctx, freshRead)
 	defer cancel()
-	if f := t.d.readBack(ctx, t.c, t.rec); f.Body != nil {
+	if f := t.d.find(ctx, t.c, t.rec); f.Body != nil {
 		r.Body, r.Resource = f.Body, f.Resource
 	} else {
 		r.Stale = true
@@ -202,16 +205,18 @@ func (t *try) success(ctx context.Context, x wire.Exchange, v wire.Verdict) *out
 
 // readThenJudge decides a refusal that an earlier attempt of this very operation may have caused.
 func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
-	if _, ok := t.d.cfg.Policy.Reader(t.rec); !ok {
+	if !t.d.cfg.Policy.CanFind(t.rec) {
 		r := t.result(x, v)
 		r.Reason = "refused_after_unknown_attempt"
 		return outbox.Settlement{To: outbox.Uncertain, Last: last, Result: r}
 	}
-	switch f := t.d.readBack(ctx, t.c, t.rec); f.Wish {
+	switch f := t.d.find(ctx, t.c, t.rec); f.Wish {
 	case Fulfilled:
 		return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: t.found("read_back", f)})
 	case Unreadable:
 		return t.again(outbox.Settlement{Last: last})
+	case GivenUp:
+		return t.final(outbox.Settlement{To: outbox.Abandoned, Last: last, Result: t.found("given_up", f)})
 	}
 	return t.rejected(x, v, last)
 }
@@ -226,7 +231,7 @@ func (t *try) rejected(x wire.Exchange, v wire.Verdict, last *outbox.Attempt) ou
 // on its way, the lane's next write waits, so that the late one does not overwrite it.
 func (t *try) final(s outbox.Settlement) outbox.Settlement {
 	if t.rec.WireKey == "" && !t.clean {
-		s.LaneNotBefore = time.Now().Add(t.d.cfg.AttemptTimeout(len(t.rec.Request.Body)))
+		s.LaneNotBefore = t.d.cfg.Now().Add(t.d.cfg.AttemptTimeout(len(t.rec.Request.Body)))
 	}
 	return s
 }
@@ -234,7 +239,7 @@ func (t *try) final(s outbox.Settlement) outbox.Settlement {
 // again completes a settlement that tries the operation later.
 func (t *try) again(s outbox.Settlement) outbox.Settlement {
 	s.To = outbox.Queued
-	s.Due = time.Now()
+	s.Due = t.d.cfg.Now()
 	if t.d.ctx.Err() == nil { // what Close broke off is due again at once
 		s.Due = s.Due.Add(t.d.cfg.Delay(t.rec.Attempts - 1))
 	}
@@ -258,7 +263,7 @@ func (t *try) noToken() outbox.Settlement {
 
 // last is an attempt that got no answer.
 func (t *try) last(why string) *outbox.Attempt {
-	return &outbox.Attempt{N: t.rec.Attempts, Start: t.start, End: time.Now(), Err: why}
+	return &outbox.Attempt{N: t.rec.Attempts, Start: t.start, End: t.d.cfg.Now(), Err: why}
 }
 
 // answered is the attempt as data.
@@ -274,15 +279,15 @@ func (t *try) answered(x wire.Exchange, v wire.Verdict) *outbox.Attempt {
 // result is what an answer says of the outcome.
 func (t *try) result(x wire.Exchange, v wire.Verdict) *outbox.Result {
 	return &outbox.Result{Status: x.Status, Code: v.Code, Message: v.Message, RequestID: v.RequestID,
-		Header: x.Kept(), Body: x.Body, Truncated: x.Oversize, Replayed: v.Replayed, At: time.Now()}
+		Header: x.Kept(), Body: x.Body, Truncated: x.Oversize, Replayed: v.Replayed, At: t.d.cfg.Now()}
 }
 
 // found is an outcome that was read back rather than answered.
 func (t *try) found(reason string, f Finding) *outbox.Result {
-	return &outbox.Result{Reason: reason, Body: f.Body, Resource: f.Resource, At: time.Now()}
+	return &outbox.Result{Reason: reason, Body: f.Body, Resource: f.Resource, Note: f.Note, At: t.d.cfg.Now()}
 }
 
 // reason is an outcome that no answer explains.
 func (t *try) reason(reason, message string) *outbox.Result {
-	return &outbox.Result{Reason: reason, Message: message, At: time.Now()}
+	return &outbox.Result{Reason: reason, Message: message, At: t.d.cfg.Now()}
 }

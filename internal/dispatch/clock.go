@@ -19,6 +19,7 @@ type Uptime func() (boot string, up time.Duration)
 // never believed: it may start in 1970, and be set at any moment.
 type clock struct {
 	uptime Uptime
+	wall   func() time.Time
 
 	mu     sync.Mutex
 	server time.Time // Flavoso's time when the anchor was set
@@ -68,7 +69,7 @@ func (c *clock) now() time.Time {
 func (c *clock) mark() outbox.Mark {
 	boot, up := c.uptime()
 	server, _ := c.reading()
-	return outbox.Mark{Now: time.Now(), Server: server, Boot: boot, Uptime: up}
+	return outbox.Mark{Now: c.wall(), Server: server, Boot: boot, Uptime: up}
 }
 
 // age returns how long ago an exposure was, or false when no clock tells.

@@ -23,7 +23,7 @@ var flavosoNoon = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 func TestClockKnowsFlavososTimeForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bootClock{}
-		c := &clock{uptime: b.read}
+		c := &clock{uptime: b.read, wall: time.Now}
 		require.Zero(t, c.now(), "nothing was heard yet")
 
 		c.observe(flavosoNoon, time.Now())
@@ -36,7 +36,7 @@ func TestClockKnowsFlavososTimeForTenMinutes(t *testing.T) {
 
 func TestClockIgnoresAnswersWithoutDate(t *testing.T) {
 	b := &bootClock{}
-	c := &clock{uptime: b.read}
+	c := &clock{uptime: b.read, wall: time.Now}
 	c.observe(flavosoNoon, time.Now())
 	c.observe(time.Time{}, time.Now())
 	require.WithinDuration(t, flavosoNoon, c.now(), time.Minute)
@@ -44,7 +44,7 @@ func TestClockIgnoresAnswersWithoutDate(t *testing.T) {
 
 func TestClockSeesASleepOfTheMachine(t *testing.T) {
 	b := &bootClock{boot: "a"}
-	c := &clock{uptime: b.read}
+	c := &clock{uptime: b.read, wall: time.Now}
 	c.observe(flavosoNoon, time.Now())
 	b.up += 5 * time.Minute // the monotonic clock stood still meanwhile
 	require.WithinDuration(t, flavosoNoon.Add(5*time.Minute), c.now(), time.Second)
@@ -77,7 +77,7 @@ func TestAgeOfAnExposure(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &clock{uptime: tc.boot.read}
+				c := &clock{uptime: tc.boot.read, wall: time.Now}
 				c.observe(tc.now, time.Now())
 				age, known := c.age(&tc.exposure)
 				require.Equal(t, tc.known, known)

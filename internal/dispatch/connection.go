@@ -30,6 +30,8 @@ type connection struct {
 	tokens tokens
 
 	pace          pace
+	budget        budget
+	restUntil     time.Time // the budget is empty: nothing before then
 	condition     condition
 	since         time.Time // since when it is not online
 	probes        int       // probes made since then
@@ -43,7 +45,12 @@ type connection struct {
 
 // able reports whether operations of the connection may be claimed at now.
 func (c *connection) able(now time.Time) bool {
-	return c.condition == online && !now.Before(c.pausedUntil)
+	return c.condition == online && !now.Before(c.pausedUntil) && !now.Before(c.restUntil)
+}
+
+// visible is the part of a connection's condition that its owner is told about.
+func (c *connection) visible(now time.Time) [2]any {
+	return [2]any{c.condition, now.Before(c.pausedUntil)}
 }
 
 // down takes the connection off line. The first probe follows after a short random delay.
@@ -71,6 +78,21 @@ func (c *connection) failed(lane string, neverSent bool, now time.Time, delay ti
 	c.failing[lane] = struct{}{}
 	if neverSent || len(c.failing) >= 2 {
 		c.down(offline, now, delay)
+	}
+}
+
+// good notes an answer without strain.
+func (c *connection) good() {
+	c.pace.good()
+	c.budget.good()
+	c.restUntil = time.Time{}
+}
+
+// strained notes a 429, a 5xx or no answer at all; delay is the pause after n of them on an empty budget.
+func (c *connection) strained(now time.Time, delay func(n int) time.Duration) {
+	c.pace.strained()
+	if n := c.budget.strained(); n > 0 {
+		c.restUntil = now.Add(delay(n + 2))
 	}
 }
 
@@ -144,7 +166,7 @@ func (d *Dispatcher) loadPause(ctx context.Context, c *connection) error {
 		return err
 	}
 	var until time.Time
-	if until.UnmarshalText(text) == nil && time.Until(until) <= maxPause {
+	if until.UnmarshalText(text) == nil && until.Sub(d.cfg.Now()) <= maxPause {
 		c.pausedUntil = until
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 // ErrStopped ends waits when the dispatcher is closed.
 var ErrStopped = errors.New("dispatch: stopped")
 
-// Config is what a Dispatcher needs; every field but Log is required.
+// Config is what a Dispatcher needs; every field but Observer and Log is required.
 type Config struct {
 	Engine      outbox.Engine
 	Sender      *wire.Sender
@@ -30,7 +30,10 @@ type Config struct {
 	// Window is how long Flavoso certainly remembers a key, margins subtracted (F5).
 	Window time.Duration
 	Uptime Uptime
-	Log    *slog.Logger
+	// Now is the wall clock.
+	Now      func() time.Time
+	Observer Observer
+	Log      *slog.Logger
 }
 
 // Dispatcher sends what is due. See the package comment.
@@ -69,7 +72,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		ctx: ctx, stop: stop,
 		kick:        make(chan struct{}, 1),
 		idle:        make(chan struct{}, 1),
-		clock:       clock{uptime: cfg.Uptime},
+		clock:       clock{uptime: cfg.Uptime, wall: cfg.Now},
 		waiters:     newWaiters(),
 		connections: map[string]*connection{},
 	}
@@ -78,6 +81,7 @@ func New(cfg Config) (*Dispatcher, error) {
 			Connection: c,
 			tokens:     tokens{source: c.Token},
 			pace:       newPace(cfg.Concurrency),
+			budget:     newBudget(),
 			failing:    map[string]struct{}{},
 		}
 		if err := d.loadPause(ctx, conn); err != nil {
@@ -180,7 +184,7 @@ func (d *Dispatcher) reserve(name string) *connection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.connections[name]
-	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() == 0 || !c.able(time.Now()) {
+	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() == 0 || !c.able(d.cfg.Now()) {
 		return nil
 	}
 	d.takeLocked(c)
@@ -239,14 +243,14 @@ func (d *Dispatcher) loop() {
 			return
 		case err != nil:
 			d.log.Error("flavoso.claim_failed", "error", err)
-			next = time.Now().Add(d.cfg.Delay(failures))
+			next = d.cfg.Now().Add(d.cfg.Delay(failures))
 			failures++
 		default:
 			failures = 0
 		}
 		var wake <-chan time.Time
 		if !next.IsZero() {
-			timer.Reset(min(time.Until(next), longestSleep))
+			timer.Reset(min(next.Sub(d.cfg.Now()), longestSleep))
 			wake = timer.C
 		}
 		select {
@@ -269,7 +273,7 @@ const longestSleep = time.Minute
 // changes.
 func (d *Dispatcher) fill() (time.Time, error) {
 	d.mu.Lock()
-	now := time.Now()
+	now := d.cfg.Now()
 	next := d.superviseLocked(now)
 	scope, free := d.scopeLocked(now)
 	first := append([]string(nil), d.fresh...)
@@ -297,6 +301,7 @@ func (d *Dispatcher) fill() (time.Time, error) {
 	}
 	for _, rec := range recs {
 		if rec.State == outbox.Expired {
+			d.cfg.Observer.outcome(&rec, true)
 			d.waiters.wake(rec.ID)
 			continue
 		}
@@ -346,8 +351,8 @@ func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 				defer d.jobs.Done()
 				d.probe(c)
 			}()
-		case now.Before(c.pausedUntil):
-			next = earlier(next, c.pausedUntil)
+		case !c.able(now):
+			next = earlier(next, later(c.pausedUntil, c.restUntil))
 		}
 	}
 	return next

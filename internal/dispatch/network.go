@@ -17,7 +17,7 @@ func (d *Dispatcher) judge(c *connection, x wire.Exchange, f wire.Facts) wire.Ve
 	d.mu.Lock()
 	f.SeenRequestID = c.authored
 	d.mu.Unlock()
-	v := wire.Judge(x, f, time.Now())
+	v := wire.Judge(x, f, d.cfg.Now())
 	d.observe(c, v)
 	return v
 }
@@ -44,30 +44,32 @@ func (d *Dispatcher) observe(c *connection, v wire.Verdict) {
 	if !v.Authored {
 		return
 	}
-	now := time.Now()
-	d.clock.observe(v.Date, now)
+	d.clock.observe(v.Date, time.Now()) // with its monotonic reading
+	now := d.cfg.Now()
 	var until time.Time
 	d.mu.Lock()
+	before := c.visible(now)
 	c.authored = c.authored || v.RequestID != ""
 	switch v.Class {
 	case wire.Unauthorized, wire.Forbidden: // says nothing about the network's or the server's strain
 	case wire.Retry:
-		c.pace.strained()
+		c.strained(now, d.cfg.Delay)
 		if v.RetryAfter > 0 && c.pause(now.Add(upward(v.RetryAfter))) {
 			until = c.pausedUntil
 		}
 	default:
-		c.pace.good()
+		c.good()
 	}
 	if v.Class != wire.Unauthorized && c.condition != unauthorized {
-		if c.condition == offline {
-			defer d.Kick()
-		}
 		c.up()
 	}
+	changed := c.visible(now) != before
 	d.mu.Unlock()
 	if !until.IsZero() {
 		d.savePause(c, until)
+	}
+	if changed {
+		d.conditionChanged(c)
 	}
 }
 
@@ -77,11 +79,26 @@ func (d *Dispatcher) failed(c *connection, lane string, neverSent bool) {
 		return // broken off by Close: says nothing about the network
 	}
 	d.mu.Lock()
-	c.failed(lane, neverSent, time.Now(), d.cfg.Delay(0))
+	now := d.cfg.Now()
+	before := c.visible(now)
+	c.failed(lane, neverSent, now, d.cfg.Delay(0))
 	if !neverSent {
-		c.pace.strained()
+		c.strained(now, d.cfg.Delay)
 	}
+	changed := c.visible(now) != before
 	d.mu.Unlock()
+	if changed {
+		d.conditionChanged(c)
+	}
+}
+
+// conditionChanged tells of a connection that went off line, came back, was paused or lost its token.
+func (d *Dispatcher) conditionChanged(c *connection) {
+	h := d.Health(c.Name)
+	d.log.Info("flavoso.connection", "connection", c.Name, "offline", !h.OfflineSince.IsZero(),
+		"auth_required", h.AuthRequired, "paused", !h.PausedUntil.IsZero())
+	d.Kick()
+	d.cfg.Observer.condition(c.Name)
 }
 
 // read makes one GET, without retries, and judges the answer.
@@ -100,20 +117,21 @@ func (d *Dispatcher) controlRead(ctx context.Context, c *connection) wire.Verdic
 	return v
 }
 
-// readBack reads what tells whether the operation's wish holds.
-func (d *Dispatcher) readBack(ctx context.Context, c *connection, rec *outbox.Record) Finding {
-	target, ok := d.cfg.Policy.Reader(rec)
-	if !ok {
+// find finds out whether the operation's wish holds.
+func (d *Dispatcher) find(ctx context.Context, c *connection, rec *outbox.Record) Finding {
+	if !d.cfg.Policy.CanFind(rec) {
 		return Finding{Wish: Unreadable}
 	}
-	x, v := d.read(ctx, c, target)
-	switch {
-	case v.Class == wire.Success:
-		return d.cfg.Policy.Judge(rec, x.Body)
-	case v.Class == wire.Conflict: // 404, 410: it is not there
-		return Finding{Wish: Open}
-	}
-	return Finding{Wish: Unreadable}
+	return d.cfg.Policy.Find(ctx, rec, func(ctx context.Context, target string) ([]byte, bool, bool) {
+		x, v := d.read(ctx, c, target)
+		switch v.Class {
+		case wire.Success:
+			return x.Body, true, true
+		case wire.Conflict: // 404, 410
+			return nil, false, true
+		}
+		return nil, false, false
+	})
 }
 
 // pastWindow reports whether Flavoso may have forgotten the operation's key. What no clock can tell counts
@@ -143,11 +161,18 @@ func (d *Dispatcher) refused(ctx context.Context, c *connection, token string) {
 	if d.ctx.Err() != nil {
 		return
 	}
+	if err == nil && next != token && !second {
+		return
+	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil || next == token || second {
-		c.rejectedToken = token
-		c.down(unauthorized, time.Now(), d.probeDelay(unauthorized, 0))
+	now := d.cfg.Now()
+	before := c.visible(now)
+	c.rejectedToken = token
+	c.down(unauthorized, now, d.probeDelay(unauthorized, 0))
+	changed := c.visible(now) != before
+	d.mu.Unlock()
+	if changed {
+		d.conditionChanged(c)
 	}
 }
 
@@ -165,17 +190,23 @@ func (d *Dispatcher) probe(c *connection) {
 	v := d.controlRead(ctx, c)
 
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	now := d.cfg.Now()
+	before := c.visible(now)
 	c.probing = false
 	switch {
 	case v.Class == wire.Unauthorized:
-		c.down(unauthorized, time.Now(), 0)
+		c.down(unauthorized, now, 0)
 	case v.Authored && (c.condition == offline || v.Class != wire.Forbidden):
 		c.up()
 	}
 	if c.condition != online {
 		c.probes++
-		c.nextProbe = time.Now().Add(d.probeDelay(c.condition, c.probes))
+		c.nextProbe = now.Add(d.probeDelay(c.condition, c.probes))
+	}
+	changed := c.visible(now) != before
+	d.mu.Unlock()
+	if changed {
+		d.conditionChanged(c)
 	}
 	d.Kick()
 }
@@ -194,7 +225,7 @@ func (d *Dispatcher) Wake() {
 	d.mu.Lock()
 	d.hurry = d.cfg.Concurrency // bounded, or failing operations would be tried without any pause
 	for _, c := range d.connections {
-		c.nextProbe = time.Time{}
+		c.nextProbe, c.restUntil = time.Time{}, time.Time{}
 	}
 	d.mu.Unlock()
 	d.Kick()
@@ -222,7 +253,7 @@ func (d *Dispatcher) Health(name string) Health {
 	case unauthorized:
 		h.AuthRequired = true
 	}
-	if time.Now().Before(c.pausedUntil) {
+	if d.cfg.Now().Before(c.pausedUntil) {
 		h.PausedUntil = c.pausedUntil
 	}
 	return h

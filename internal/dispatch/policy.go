@@ -1,21 +1,29 @@
 package dispatch
 
-import "github.com/flavoso/flavoso-go/outbox"
+import (
+	"context"
 
-// Policy is what dispatch must know of the calls it sends: which it can judge, and how to read back
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// Policy is what dispatch must know of the calls it sends: which it can judge, and how to find out
 // whether a wish came true.
 type Policy interface {
 	// Known reports whether this version knows the kind. An operation of an unknown kind is kept and
 	// shown, not sent.
 	Known(kind string) bool
-	// Reader returns the target whose answer tells whether the operation's wish holds; false = there is
-	// none.
-	Reader(rec *outbox.Record) (target string, ok bool)
-	// Judge compares a successful answer of the reader with the wish.
-	Judge(rec *outbox.Record, body []byte) Finding
+	// CanFind reports whether Find can tell anything about the operation.
+	CanFind(rec *outbox.Record) bool
+	// Find finds out whether the operation's wish holds. get reads a target with the connection's
+	// credentials.
+	Find(ctx context.Context, rec *outbox.Record, get Getter) Finding
 }
 
-// Wish says how an operation's wish compares with what was read.
+// Getter makes one GET. It returns the body of a success; found is false when there is no such resource,
+// and ok is false when nothing can be said.
+type Getter func(ctx context.Context, target string) (body []byte, found, ok bool)
+
+// Wish says how an operation's wish compares with what was found.
 type Wish int
 
 const (
@@ -25,13 +33,16 @@ const (
 	Fulfilled
 	// Impossible: what is there contradicts it.
 	Impossible
-	// Unreadable: the answer does not tell.
+	// Unreadable: there was no telling.
 	Unreadable
+	// GivenUp: whoever decides such things gave the operation up.
+	GivenUp
 )
 
-// Finding is what a reader's answer says.
+// Finding is what Find found.
 type Finding struct {
 	Wish     Wish
 	Body     []byte // the resource as it is now, in the form the call itself answers with; nil when there is none
 	Resource string // its id
+	Note     string // who or what decided, for people
 }

@@ -10,12 +10,12 @@ import (
 
 // settle saves what came of an attempt. A verdict that cannot be saved is kept in memory, with its lane
 // held by the claim, and saved as soon as the storage allows; the operation is never sent again meanwhile.
-func (d *Dispatcher) settle(rec outbox.Record, s outbox.Settlement) {
+func (d *Dispatcher) settle(ctx context.Context, rec outbox.Record, s outbox.Settlement) {
 	for n := 0; ; n++ {
 		// Not the dispatcher's context: what is known is saved even while it closes.
 		settled, err := d.engine.Settle(context.Background(), s)
 		if err == nil {
-			d.settled(rec, settled[0])
+			d.settled(ctx, rec, s, settled[0])
 			return
 		}
 		d.log.Error("flavoso.verdict_not_saved", "operation", rec.ID, "state", s.To, "error", err)
@@ -23,6 +23,9 @@ func (d *Dispatcher) settle(rec outbox.Record, s outbox.Settlement) {
 			known := *rec.Clone()
 			known.State, known.Result, known.Last = s.To, s.Result, s.Last
 			d.waiters.keepUnsaved(known)
+			if n == 0 {
+				d.cfg.Observer.outcome(&known, false)
+			}
 		}
 		if errors.Is(err, outbox.ErrClosed) {
 			return
@@ -36,7 +39,7 @@ func (d *Dispatcher) settle(rec outbox.Record, s outbox.Settlement) {
 }
 
 // settled tells those who wait.
-func (d *Dispatcher) settled(rec outbox.Record, s outbox.Settled) {
+func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbox.Settlement, s outbox.Settled) {
 	d.waiters.dropUnsaved(rec.ID)
 	if s.Err != nil && !errors.Is(s.Err, outbox.ErrClaimLost) {
 		d.log.Error("flavoso.settle_failed", "operation", rec.ID, "error", s.Err)
@@ -46,6 +49,13 @@ func (d *Dispatcher) settled(rec outbox.Record, s outbox.Settled) {
 	if s.Err == nil {
 		d.log.Debug("flavoso.settled", "operation", rec.ID, "kind", rec.Kind, "state", s.Record.State,
 			"attempts", s.Record.Attempts)
+	}
+	if s.Err == nil {
+		rec = s.Record
+	}
+	d.cfg.Observer.attemptEnd(ctx, &rec, asked.Last)
+	if rec.State.Final() || rec.State.Parked() {
+		d.cfg.Observer.outcome(&rec, true)
 	}
 	d.waiters.wake(rec.ID)
 	if s.Blocked > 0 {

@@ -1,0 +1,75 @@
+package flavoso
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flavoso/flavoso-go/internal/dispatch"
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// policy tells the dispatcher what the kinds know, and asks Config.Reconcile about what they do not.
+type policy struct {
+	client *Client
+}
+
+func (p policy) Known(name string) bool {
+	_, ok := kindNamed(name)
+	return ok
+}
+
+func (p policy) CanFind(rec *outbox.Record) bool {
+	k, ok := kindNamed(rec.Kind)
+	return ok && k.reader != nil || p.reconciles(rec)
+}
+
+// reconciles reports whether the application decides about the operation.
+func (p policy) reconciles(rec *outbox.Record) bool {
+	return p.client.cfg.Reconcile != nil && rec.Kind == kindCall && !rec.RepeatSafe
+}
+
+func (p policy) Find(ctx context.Context, rec *outbox.Record, get dispatch.Getter) dispatch.Finding {
+	if p.reconciles(rec) {
+		return p.reconcile(ctx, rec)
+	}
+	k, _ := kindNamed(rec.Kind)
+	body, found, ok := get(ctx, k.reader(rec))
+	switch {
+	case !ok:
+		return dispatch.Finding{Wish: dispatch.Unreadable}
+	case !found:
+		return dispatch.Finding{Wish: dispatch.Open}
+	}
+	return k.judge(rec, body)
+}
+
+// reconcile asks the application. What it does not answer is asked again later.
+func (p policy) reconcile(ctx context.Context, rec *outbox.Record) dispatch.Finding {
+	r, err := p.ask(ctx, rec)
+	if err != nil {
+		p.client.cfg.Logger.Warn("flavoso.reconcile_failed", "operation", rec.ID, "error", err)
+		return dispatch.Finding{Wish: dispatch.Unreadable}
+	}
+	f := dispatch.Finding{Note: r.Note}
+	switch r.Decision {
+	case Done:
+		f.Wish, f.Body = dispatch.Fulfilled, r.Body
+	case SendAgain:
+		f.Wish = dispatch.Open
+	case Abandon:
+		f.Wish = dispatch.GivenUp
+	default:
+		p.client.cfg.Logger.Warn("flavoso.reconcile_failed", "operation", rec.ID, "error", "no decision")
+		f.Wish = dispatch.Unreadable
+	}
+	return f
+}
+
+func (p policy) ask(ctx context.Context, rec *outbox.Record) (r Resolution, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("Reconcile panicked: %v", v)
+		}
+	}()
+	return p.client.cfg.Reconcile(ctx, p.client, operationOf(rec))
+}
