@@ -330,3 +330,65 @@ func TestCloseEndsEverything(t *testing.T) {
 		assert.ErrorIs(t, c.get("/menu").err, syscall.ECONNREFUSED)
 	}) // the bubble ends only when every goroutine has
 }
+
+// TestStartInsideABubbleNeedsNoPort lets time move although nobody said InMemory.
+func TestStartInsideABubbleNeedsNoPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := mockserver.Start(t)
+		c := newClient(t, srv)
+		srv.Inject(mockserver.Delay(24*time.Hour).On("GET", "/store").Times(1))
+		begun := time.Now()
+		assert.Equal(t, 200, c.get("/store").status)
+		assert.Equal(t, 24*time.Hour, time.Since(begun))
+	})
+}
+
+// TestHandlerFaultsStrikeRequestsWithoutAKeyToo: a PUT has no key to claim, and its process can die as well.
+func TestHandlerFaultsStrikeRequestsWithoutAKeyToo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault   mockserver.Fault
+		effects int
+	}{
+		"crash before": {mockserver.CrashBeforeCommit(), 0},
+		"crash after":  {mockserver.CrashAfterCommit(), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, c := start(t)
+			srv.Inject(tc.fault.On("PUT", "/menu").Times(1))
+			assert.Error(t, c.do("PUT", "/menu", smallMenu).err)
+			assert.Len(t, srv.Effects(), tc.effects)
+			assert.Equal(t, 200, c.do("PUT", "/menu", smallMenu).status)
+			srv.AssertExactlyOnce(t, "menu.put", "menu")
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		srv, c := start(t)
+		srv.Inject(mockserver.Delay(time.Minute).At(mockserver.StageInHandler).On("PATCH", "/store").Times(1))
+		begun := time.Now()
+		assert.Equal(t, 200, c.do("PATCH", "/store", `{"default_preparation_minutes":7}`).status)
+		assert.Equal(t, time.Minute, time.Since(begun))
+	})
+}
+
+func TestABodyThatIsTooLargeGetsToReadWhy(t *testing.T) {
+	overBoth(t, func(t *testing.T, srv *mockserver.Server, c *client) {
+		a := c.do("PUT", "/menu", strings.Repeat(" ", 20<<20))
+		require.NoError(t, a.err)
+		assert.Equal(t, 413, a.status)
+	})
+}
+
+// TestTheOverlayStaysTheCallers adds the same order twice and changes what was handed out.
+func TestTheOverlayStaysTheCallers(t *testing.T) {
+	srv, _ := start(t)
+	o := mockserver.LargeOrder(3)
+	o.Items[0].ID = ""
+	a, b := srv.AddOrder(store, o), srv.AddOrder(store, o)
+	assert.Empty(t, o.Items[0].ID)
+	oa, _ := srv.Order(store, a)
+	ob, _ := srv.Order(store, b)
+	assert.NotEqual(t, oa.Items[0].ID, ob.Items[0].ID)
+	oa.Items[0].Name = "changed"
+	again, _ := srv.Order(store, a)
+	assert.NotEqual(t, "changed", again.Items[0].Name)
+}

@@ -97,6 +97,8 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 	if int64(len(body)) > limit {
 		x.tooLarge = true
 		body = body[:limit]
+		// The rest is read and forgotten, so that the client gets to read why.
+		_, err = io.Copy(io.Discard, io.LimitReader(r.Body, maxDrain))
 	}
 	x.body, x.entry.Body = body, body
 	if err != nil {
@@ -110,6 +112,9 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 	s.journal.add(x.entry)
 	return x
 }
+
+// maxDrain is how much of a body that is too large is read after all.
+const maxDrain = 64 << 20
 
 // readBody reads at most limit bytes, after de-chunking and before any decoding (D5).
 func readBody(r *http.Request, limit int64) ([]byte, error) {
@@ -176,7 +181,13 @@ func (s *Server) execute(x *exchange) (reply, error) {
 	if early != nil {
 		return s.earlyReply(early, retry), nil
 	}
+	if crashed := s.inHandler(x); crashed {
+		return reply{}, errCrashed
+	}
 	rep, _ := s.run(x, nil)
+	if x.plan.is(faultCrashAfter, "") {
+		return reply{}, errCrashed
+	}
 	return rep, nil
 }
 

@@ -39,11 +39,9 @@ func (s *Server) addOrder(connection string, change func(*Order)) Order {
 	if o.DeliveryAddress != nil && o.Type != "delivery" {
 		o.DeliveryAddress = nil
 	}
+	o = o.clone() // the overlay's lists stay the caller's
 	for i := range o.Items {
 		o.Items[i].complete(c.rnd)
-	}
-	if o.Discounts == nil {
-		o.Discounts = []Discount{}
 	}
 	o.addUp(c.store.Currency)
 	c.put(&o)
@@ -58,22 +56,19 @@ func (it *Item) complete(r *random) {
 	if it.Quantity == 0 {
 		it.Quantity = 1
 	}
-	it.Modifiers = completeModifiers(it.Modifiers, r)
+	completeModifiers(it.Modifiers, r)
 }
 
-func completeModifiers(ms []Modifier, r *random) []Modifier {
-	out := make([]Modifier, len(ms))
-	for i, m := range ms {
-		if m.ID == "" {
-			m.ID = r.uuid()
+func completeModifiers(ms []Modifier, r *random) {
+	for i := range ms {
+		if ms[i].ID == "" {
+			ms[i].ID = r.uuid()
 		}
-		if m.Quantity == 0 {
-			m.Quantity = 1
+		if ms[i].Quantity == 0 {
+			ms[i].Quantity = 1
 		}
-		m.Modifiers = completeModifiers(m.Modifiers, r)
-		out[i] = m
+		completeModifiers(ms[i].Modifiers, r)
 	}
-	return out
 }
 
 // put stores an order, in the place of one with the same id.
@@ -91,14 +86,31 @@ func (c *connection) put(o *Order) {
 	c.watch(o)
 }
 
-// clone returns a copy whose lists the server does not change; lists are replaced as a whole.
+// clone returns a copy that shares nothing with the order.
 func (o *Order) clone() Order {
 	out := *o
-	out.Items = append([]Item(nil), o.Items...)
+	out.Items = make([]Item, len(o.Items))
+	for i, it := range o.Items {
+		it.Modifiers = cloneModifiers(it.Modifiers)
+		out.Items[i] = it
+	}
 	out.Discounts = append([]Discount{}, o.Discounts...)
 	if o.Cancellation != nil {
 		c := *o.Cancellation
 		out.Cancellation = &c
+	}
+	if o.DeliveryAddress != nil {
+		a := *o.DeliveryAddress
+		out.DeliveryAddress = &a
+	}
+	return out
+}
+
+func cloneModifiers(ms []Modifier) []Modifier {
+	out := make([]Modifier, len(ms))
+	for i, m := range ms {
+		m.Modifiers = cloneModifiers(m.Modifiers)
+		out[i] = m
 	}
 	return out
 }
@@ -130,7 +142,8 @@ func (s *Server) Orders(connection string) []Order {
 }
 
 // ChangeOrder lets the world change an order behind the client's back: a guest cancels, a courier is
-// late. Version and updated_at move on. It is no request's effect and stays out of the ledger.
+// late. Version and updated_at move on, the sums are worked out again. It is no request's effect and stays
+// out of the ledger. change must not call the server.
 func (s *Server) ChangeOrder(connection, id string, change func(*Order)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,6 +197,7 @@ func (s *Server) Bookings(connection string) []Booking {
 }
 
 // ChangeBooking lets the world change a booking behind the client's back. It stays out of the ledger.
+// change must not call the server.
 func (s *Server) ChangeBooking(connection, id string, change func(*Booking)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
