@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,8 +59,8 @@ func newCall[T any](c *Client, d draft) *Call[T] {
 
 func (c *Call[T]) freeze(d draft) error {
 	req := outbox.Request{Method: d.method, Target: d.target, Accept: "application/json"}
-	if err := wire.CheckTarget(d.target); err != nil {
-		return &ParamError{Field: "path", Rule: err.Error()}
+	if err := checkTarget(d.target); err != nil {
+		return err
 	}
 	if d.body != nil {
 		body, err := encodeBody(d.body)
@@ -88,6 +89,18 @@ func (c *Call[T]) freeze(d draft) error {
 		Request:    req,
 	}
 	c.record.Fingerprint = fingerprint(req)
+	return nil
+}
+
+// checkTarget refuses paths that cannot be sent byte for byte, and those with an empty segment: an id was
+// left out.
+func checkTarget(target string) error {
+	if err := wire.CheckTarget(target); err != nil {
+		return &ParamError{Field: "path", Rule: err.Error()}
+	}
+	if path, _, _ := strings.Cut(target, "?"); strings.Contains(path, "//") {
+		return &ParamError{Field: "path", Rule: "must have no empty segment: is an id missing?"}
+	}
 	return nil
 }
 

@@ -161,6 +161,11 @@ func (c Config) resolve() (Config, *url.URL, error) {
 	if c.Retry == nil {
 		c.Retry = ExponentialJitter{}
 	}
+	if j, ok := c.Retry.(ExponentialJitter); ok {
+		if err := j.validate(); err != nil {
+			return c, nil, err
+		}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -125,7 +125,7 @@ func (d *outcomes) call(ctx context.Context, o Outcome) error {
 		finished := false
 		defer func() {
 			if !finished { // a panic, or runtime.Goexit
-				done <- fmt.Errorf("OnOutcome panicked: %v", recover())
+				done <- fmt.Errorf("the call of Config.OnOutcome panicked: %v", recover())
 			}
 		}()
 		err := d.client.cfg.OnOutcome(ctx, d.client, o)

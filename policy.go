@@ -68,7 +68,7 @@ func (p policy) reconcile(ctx context.Context, rec *outbox.Record) dispatch.Find
 func (p policy) ask(ctx context.Context, rec *outbox.Record) (r Resolution, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("Reconcile panicked: %v", v)
+			err = fmt.Errorf("the call of Config.Reconcile panicked: %v", v)
 		}
 	}()
 	return p.client.cfg.Reconcile(ctx, p.client, operationOf(rec))

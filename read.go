@@ -44,8 +44,8 @@ func Get[T any](ctx context.Context, c *Client, path string, q url.Values, opts 
 	if len(q) > 0 {
 		target += "?" + q.Encode()
 	}
-	if err := wire.CheckTarget(target); err != nil {
-		return nil, &ParamError{Field: "path", Rule: err.Error()}
+	if err := checkTarget(target); err != nil {
+		return nil, err
 	}
 	x, v, err := c.read(ctx, target, &o)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 //
 // Delay is called with the number of failures so far, from 0. It must depend on nothing else (chance
 // aside): after a restart the delays go on from the stored number. It may be called from many goroutines.
-// There is no last attempt: an operation is never given up because of their number. A Retry-After of
-// Flavoso's is added to the delay.
+// There is no last attempt: an operation is never given up because of their number. A longer Retry-After of
+// Flavoso's counts instead. Delays above two hours are cut.
 type RetryPolicy interface {
 	Delay(attempt int) time.Duration
 }

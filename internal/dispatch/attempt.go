@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/wire"
@@ -65,6 +66,12 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now()})
 	}
 	x := d.cfg.Sender.Send(ctx, rec.Request, rec.WireKey, token)
+	switch {
+	case errors.Is(x.Err, wire.ErrBadToken):
+		return t.noToken()
+	case errors.Is(x.Err, wire.ErrBadRequest):
+		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unsendable", x.Err.Error())})
+	}
 	v := d.judge(c, x, wire.Facts{Clean: t.clean})
 	return t.decide(ctx, x, v, token)
 }

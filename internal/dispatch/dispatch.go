@@ -66,6 +66,8 @@ func New(cfg Config) (*Dispatcher, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	policy := cfg.Delay
+	cfg.Delay = func(n int) time.Duration { return min(max(policy(n), 0), longestDelay) }
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Dispatcher{
 		cfg: cfg, engine: cfg.Engine, log: log,
@@ -263,8 +265,13 @@ func (d *Dispatcher) loop() {
 	}
 }
 
-// hurryAhead is how far ahead of their time operations are tried after Wake: further than any delay.
-const hurryAhead = 3 * time.Hour
+const (
+	// longestDelay bounds every delay, so that a due time further ahead is known to come from a wall clock
+	// that was set back since.
+	longestDelay = 2 * time.Hour
+	// hurryAhead is how far ahead of their time operations are tried after Wake: further than any delay.
+	hurryAhead = 3 * time.Hour
+)
 
 // longestSleep bounds how long a wall clock that was set can mislead the loop.
 const longestSleep = time.Minute
