@@ -9,15 +9,13 @@ import (
 // ballast is a file of plain bytes beside the outbox. When the disk is full, giving its space back lets
 // results still be saved: without it nothing could be finished, and nothing freed, ever again.
 type ballast struct {
-	path     string
-	released bool
+	path string
 }
 
 const ballastSize = 512 << 10
 
 // restore makes the ballast when it is missing. It is a precaution: on a full disk there is none.
 func (b *ballast) restore() {
-	b.released = false
 	if info, err := os.Stat(b.path); err == nil && info.Size() == ballastSize {
 		return
 	}
@@ -39,7 +37,4 @@ func (b *ballast) restore() {
 	}
 }
 
-func (b *ballast) release() {
-	b.released = true
-	_ = os.Remove(b.path)
-}
+func (b *ballast) release() { _ = os.Remove(b.path) }

@@ -4,14 +4,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/outbox/bolt"
 	"github.com/flavoso/flavoso-go/outbox/outboxtest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBoltKeepsTheContract(t *testing.T) {
 	outboxtest.Run(t, func(t testing.TB) outboxtest.Storage {

@@ -20,15 +20,17 @@ type Engine struct {
 	file   *file
 
 	// The writer's alone.
-	claims  claims
-	commits uint64    // number of the last durable commit
-	tried   uint64    // number of the commit that was tried last
-	broken  error     // why nothing is saved at the moment; nil = all is well
-	retry   time.Time // when saving may be tried again
-	moved   bool      // the file at path is newer than the open handle
-	id      string    // the outbox's own
-	mark    mark      // what stands beside the file
-	ballast ballast
+	claims    claims
+	commits   uint64    // number of the last durable commit
+	tried     uint64    // number of the commit that was tried last
+	broken    error     // why nothing is saved at the moment; nil = all is well
+	retry     time.Time // when saving may be tried again
+	moved     bool      // the file at path is newer than the open handle
+	id        string    // the outbox's own
+	mark      mark      // what stands beside the file
+	ballast   ballast
+	diskFull  bool   // the last addition found the disk full
+	compactAt uint64 // the commit from which on compacting is thought about again
 
 	changed chan struct{}
 

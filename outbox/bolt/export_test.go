@@ -1,5 +1,7 @@
 package bolt
 
+import "context"
+
 // Queued returns how many steps wait for the writer.
 func (e *Engine) Queued() int {
 	e.mu.Lock()
@@ -17,3 +19,12 @@ func CheckNothingAtOpen(o *Options) { o.checkWhole = -1 }
 
 // WaitForCheck waits for the check in the background.
 func (e *Engine) WaitForCheck() { e.checking.Wait() }
+
+// Tombstones returns how many keys outlive their record.
+func (e *Engine) Tombstones() (n int) {
+	_ = e.view(context.Background(), func(t *reader) error {
+		n = t.b[bTombstone].Stats().KeyN
+		return nil
+	})
+	return n
+}

@@ -3,6 +3,7 @@ package bolt
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -13,7 +14,7 @@ import (
 // What the writer does when a commit fails.
 //
 //	disk full, found by a write   nothing was saved; what accepts something new is refused, the rest is
-//	                              tried again with the ballast's space, at last without result bodies
+//	                              tried again without result bodies, at last with the ballast's space
 //	any other failure of a commit the result is unknown, and pages that a failed sync has dropped may
 //	                              still look written: the engine goes on from a fresh copy only. The copy
 //	                              also tells whether the wave was committed.
@@ -61,7 +62,10 @@ func (e *Engine) ready() error {
 // goOn makes the engine ready again after a failure, from a fresh copy or from what can be salvaged.
 func (e *Engine) goOn(cause error) error {
 	if e.moved {
-		// The copy is in place already; only opening it failed.
+		// The copy has its name already; what came after failed.
+		if err := syncDir(filepath.Dir(e.path)); err != nil {
+			return err
+		}
 		return e.swap((*file).abandon)
 	}
 	if isDamage(cause) {
@@ -94,7 +98,7 @@ func (e *Engine) save(wave []*step) {
 	full := 0
 	rebuilt := 0
 	for len(wave) > 0 {
-		err := e.transact(wave, full > 2)
+		err := e.transact(wave, full > 1 || e.diskFull)
 		if err == nil {
 			e.claims.commit()
 			e.saved(wave)
@@ -145,6 +149,7 @@ func answer(wave []*step, err error) {
 
 // makeRoom answers what a full disk refuses and returns the steps to try again.
 func (e *Engine) makeRoom(wave []*step, full int, err error) (rest []*step) {
+	e.diskFull = true // space is kept for what cannot be done without until something new fits again
 	refused := &outbox.FullError{Limit: "disk", Err: err}
 	switch full {
 	case 1:
@@ -157,10 +162,10 @@ func (e *Engine) makeRoom(wave []*step, full int, err error) (rest []*step) {
 		}
 		return rest
 	case 2:
+		return wave // once more, without the bodies of results: the ballast is for what cannot be done without
+	case 3:
 		e.ballast.release()
 		return wave
-	case 3:
-		return wave // once more, without the bodies of results
 	}
 	answer(wave, refused)
 	return nil
@@ -170,14 +175,16 @@ func (e *Engine) makeRoom(wave []*step, full int, err error) (rest []*step) {
 func (e *Engine) saved(wave []*step) {
 	answer(wave, nil)
 	for _, s := range wave {
-		if s.adds && e.ballast.released {
-			e.ballast.restore() // there is room again
-			break
+		if s.adds && e.diskFull {
+			e.diskFull = false // there is room on the disk again
+			e.ballast.restore()
 		}
 	}
+	if e.diskFull {
+		_, free := e.space()
+		e.diskFull = free < ballastSize // or in the file
+	}
 	if e.mark.commits == 0 || e.commits >= e.mark.commits+markEvery {
-		if err := e.writeMark(); err != nil {
-			e.log().Warn("outbox: the mark beside the file could not be written", "path", e.path, "err", err)
-		}
+		e.bringMarkUp()
 	}
 }

@@ -3,6 +3,7 @@ package bolt_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -89,6 +90,10 @@ var commitOps = []struct {
 
 // The whole contract holds on a disk on which writes and syncs fail again and again.
 func TestTheContractHoldsOnAFailingDisk(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	require.NoError(t, checks.Value.Set("8")) // of many steps each, four times over
+	defer func() { _ = checks.Value.Set(before) }()
 	for _, c := range commitOps {
 		t.Run(c.name, func(t *testing.T) {
 			outboxtest.Run(t, func(t testing.TB) outboxtest.Storage {

@@ -27,7 +27,6 @@ func (e *Engine) openBolt(path string) (*file, error) {
 	o := bbolt.Options{
 		Timeout:      time.Second,
 		FreelistType: bbolt.FreelistMapType,
-		NoStatistics: true,
 		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
 			f, err = os.OpenFile(name, flag, mode)
 			h.f = f

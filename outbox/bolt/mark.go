@@ -52,6 +52,13 @@ func (m mark) encode() []byte {
 	return fmt.Appendf(nil, "%schecksum %08x\n", text, checksum(nil, nil, []byte(text)))
 }
 
+// bringMarkUp writes the mark if it can: an older one is still right, it only notices less.
+func (e *Engine) bringMarkUp() {
+	if err := e.writeMark(); err != nil {
+		e.log().Warn("outbox: the mark beside the file could not be written", "path", e.path, "err", err)
+	}
+}
+
 // writeMark brings the mark up to the last durable commit.
 func (e *Engine) writeMark() error {
 	m := mark{id: e.id, commits: e.commits}

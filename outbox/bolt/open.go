@@ -139,7 +139,8 @@ func (e *Engine) openFile() error {
 		}
 	}
 	e.ballast.restore()
-	return e.writeMark()
+	e.bringMarkUp()
+	return nil
 }
 
 // start makes a new outbox where no file is, or an empty one.

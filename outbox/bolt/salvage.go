@@ -114,7 +114,8 @@ func (e *Engine) rebuild(c *collection, cause error) error {
 		return err
 	}
 	e.report(r)
-	return e.writeMark()
+	e.bringMarkUp()
+	return nil
 }
 
 // asideName returns a free name for a damaged file.

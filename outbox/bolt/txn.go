@@ -119,7 +119,7 @@ type txn struct {
 	claims *claims
 	totals map[string]*counts
 	dirty  bool
-	thin   bool // the disk is full: results are saved without their bodies
+	thin   bool // the disk is full: everything is done in the smallest way, results without their bodies
 }
 
 func newTxn(tx *bbolt.Tx, instance string, c *claims) (*txn, error) {

@@ -106,6 +106,7 @@ func (e *Engine) commit(wave []*step) {
 	for _, s := range wave {
 		s.done <- named(s.err, s)
 	}
+	e.compactIfWorthwhile()
 }
 
 // named puts the operation's ID into an error that says that its result is unknown.
@@ -233,10 +234,8 @@ func (e *Engine) Close() error {
 }
 
 func (e *Engine) release() error {
-	err := e.writeMark()
-	if cerr := e.file.close(); err == nil {
-		err = cerr
-	}
+	e.bringMarkUp()
+	err := e.file.close()
 	e.file = nil
 	if lerr := e.lock.release(); err == nil {
 		err = lerr

@@ -1,0 +1,243 @@
+package bolt_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/flavoso/flavoso-go/outbox"
+	"github.com/flavoso/flavoso-go/outbox/bolt"
+	"github.com/flavoso/flavoso-go/outbox/bolt/bolttest"
+)
+
+// The test binary is also the child process of these tests: a till that saves, claims and settles until it
+// is killed, and says on its output what it knows to be durable.
+const (
+	childPath  = "FLAVOSO_TEST_OUTBOX"
+	childPoint = "FLAVOSO_TEST_POINT"
+	childNth   = "FLAVOSO_TEST_NTH"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childPath); path != "" {
+		child(path, bolt.Point(os.Getenv(childPoint)), os.Getenv(childNth))
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func child(path string, at bolt.Point, nth string) {
+	var o bolt.Options
+	d := bolttest.NewDisk()
+	d.Attach(&o)
+	n := 0
+	_, _ = fmt.Sscan(nth, &n)
+	if at != "" {
+		d.At(at, func() {
+			if n--; n < 0 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		})
+	}
+	e, err := bolt.Open(path, o)
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(3)
+	}
+	fmt.Println("open")
+	run := time.Now().UnixNano()
+	for i := range 20 {
+		a := addition(fmt.Sprintf("%d-%d", run, i))
+		a.Record.Lane = fmt.Sprintf("lane-%d", i%3)
+		fmt.Println("adding", a.Record.ID)
+		if _, err := e.Add(ctx, a); err != nil {
+			fmt.Println("error", err)
+			os.Exit(3)
+		}
+		fmt.Println("added", a.Record.ID)
+		claimed, err := e.Claim(ctx, outbox.ClaimRequest{Mark: outbox.Mark{Now: now.Add(time.Hour)}, Limit: 2})
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(3)
+		}
+		for _, r := range claimed {
+			fmt.Println("claimed", r.ID)
+			if i%2 == 0 {
+				fmt.Println("settling", r.ID)
+				if _, err := e.Settle(ctx, outbox.Settlement{ID: r.ID, Claim: r.Claim.Token, Now: now, To: outbox.Succeeded}); err == nil {
+					fmt.Println("settled", r.ID)
+				}
+			}
+		}
+		if i%5 == 4 {
+			if err := e.Compact(ctx); err != nil {
+				fmt.Println("error", err)
+				os.Exit(3)
+			}
+		}
+	}
+	fmt.Println("done")
+	if at == "" {
+		select {} // until it is killed
+	}
+	_ = e.Close()
+}
+
+// startChild starts the child and returns what it said until it ended, or until it said stop.
+func startChild(t *testing.T, path string, p bolt.Point, nth int, stop string) (*exec.Cmd, []string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childPath+"="+path, childPoint+"="+string(p), fmt.Sprintf("%s=%d", childNth, nth))
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	var said []string
+	for s := bufio.NewScanner(out); s.Scan(); {
+		said = append(said, s.Text())
+		if stop != "" && strings.HasPrefix(s.Text(), stop) {
+			break
+		}
+	}
+	return cmd, said
+}
+
+// knowledge is what children have said: what must be there, and what may be.
+type knowledge struct {
+	must, may, sent, over map[string]bool
+}
+
+func (k *knowledge) hear(t *testing.T, said []string) {
+	for _, line := range said {
+		what, id, _ := strings.Cut(line, " ")
+		switch what {
+		case "adding":
+			k.may[id] = true
+		case "added":
+			k.must[id] = true
+		case "claimed":
+			k.sent[id] = true
+		case "settled":
+			k.over[id] = true
+		case "error":
+			t.Fatalf("the child failed: %s", line)
+		}
+	}
+}
+
+func (k *knowledge) check(t *testing.T, e *bolt.Engine) {
+	t.Helper()
+	p, err := e.List(ctx, outbox.Query{Limit: 10000, Bodies: true})
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	sum := map[outbox.State]int{}
+	for _, r := range p.Records {
+		require.NoError(t, r.Check())
+		require.True(t, k.may[r.ID], "%s was never added", r.ID)
+		require.Equal(t, addition(r.ID).Record.Request, r.Request)
+		require.False(t, k.sent[r.ID] && r.Exposure == nil, "%s was handed out for sending, and its mark is gone", r.ID)
+		require.False(t, k.over[r.ID] && r.State != outbox.Succeeded, "%s was over", r.ID)
+		require.False(t, r.Claimed(), "%s: a dead process has no claims", r.ID)
+		seen[r.ID] = true
+		sum[r.State]++
+	}
+	for id := range k.must {
+		require.True(t, seen[id], "%s was durable and is gone", id)
+	}
+	require.Equal(t, sum, states(t, e))
+	require.Empty(t, e.Reports(), "a crash is not damage")
+}
+
+// A process killed at any named point loses nothing that it was told is durable.
+func TestAProcessKilledAtAnyPointLosesNothing(t *testing.T) {
+	reached := map[bolt.Point]bool{}
+	for _, p := range bolttest.Points() {
+		if p == bolt.PointCommitFailed || p == bolt.PointAsideMoved {
+			continue // nothing fails here, nothing is damaged; see the tests of these
+		}
+		t.Run(string(p), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "pos.outbox")
+			k := &knowledge{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+			for _, nth := range []int{0, 6} {
+				cmd, said := startChild(t, path, p, nth, "")
+				k.hear(t, said)
+				err := cmd.Wait()
+				var exit *exec.ExitError
+				if errors.As(err, &exit) {
+					require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
+					reached[p] = true
+				} else {
+					require.NoError(t, err)
+				}
+				e, err := bolt.Open(path, bolt.Options{})
+				require.NoError(t, err)
+				k.check(t, e)
+				require.NoError(t, e.Close())
+				require.NoFileExists(t, path+".new")
+			}
+			require.True(t, reached[p], "the child never came there")
+		})
+	}
+}
+
+func TestAnotherProcessIsNamedWithinTwoSeconds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pos.outbox")
+	holder, _ := startChild(t, path, "", 0, "done")
+	start := time.Now()
+	_, err := bolt.Open(path, bolt.Options{})
+	require.ErrorIs(t, err, outbox.ErrLocked)
+	var locked *outbox.LockedError
+	require.ErrorAs(t, err, &locked)
+	require.Equal(t, holder.Process.Pid, locked.PID)
+	require.False(t, locked.Since.IsZero())
+	require.ErrorContains(t, err, fmt.Sprint(holder.Process.Pid))
+	require.Less(t, time.Since(start), 2*time.Second, "the promise is two seconds")
+
+	// The holder is killed: the outbox is free at once, with everything in it.
+	require.NoError(t, holder.Process.Kill())
+	_ = holder.Wait()
+	e := open(t, path, bolt.Options{})
+	require.Equal(t, 20, states(t, e)[outbox.Succeeded]+states(t, e)[outbox.Sent]+states(t, e)[outbox.Queued])
+}
+
+func TestASecondOpenInTheSameProcessIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pos.outbox")
+	e := open(t, path, bolt.Options{})
+	_, err := bolt.Open(path, bolt.Options{LockTimeout: 100 * time.Millisecond})
+	var locked *outbox.LockedError
+	require.ErrorAs(t, err, &locked)
+	require.Equal(t, os.Getpid(), locked.PID)
+	link := filepath.Join(t.TempDir(), "link.outbox")
+	require.NoError(t, os.Symlink(path, link))
+	_, err = bolt.Open(link, bolt.Options{LockTimeout: 100 * time.Millisecond})
+	require.ErrorIs(t, err, outbox.ErrLocked, "under another name")
+	add(t, e, "a")
+	require.NoError(t, e.Close())
+	require.NoError(t, open(t, path, bolt.Options{}).Close())
+}
+
+func TestALockThatIsGivenUpMeanwhileIsTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pos.outbox")
+	first := open(t, path, bolt.Options{})
+	opened := make(chan error)
+	go func() {
+		e, err := bolt.Open(path, bolt.Options{LockTimeout: 30 * time.Second})
+		if err == nil {
+			err = e.Close()
+		}
+		opened <- err
+	}()
+	require.NoError(t, first.Close())
+	require.NoError(t, <-opened)
+}
