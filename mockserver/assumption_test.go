@@ -243,3 +243,25 @@ func TestIDsAreUUIDs(t *testing.T) {
 	}
 	assert.Equal(t, "/v1/bookings/"+booking.field("id").(string), booking.header.Get("Location"))
 }
+
+// TestTheManualNamesEverySwitchAndFault keeps docs/mock.md complete.
+func TestTheManualNamesEverySwitchAndFault(t *testing.T) {
+	manual, err := os.ReadFile("../docs/mock.md")
+	require.NoError(t, err)
+	raw, err := json.Marshal(mockserver.DefaultSwitches())
+	require.NoError(t, err)
+	var switches map[string]any
+	require.NoError(t, json.Unmarshal(raw, &switches))
+	for name := range switches {
+		assert.Contains(t, string(manual), "| `"+name+"` |")
+	}
+	for _, f := range []mockserver.Fault{
+		mockserver.Refuse(), mockserver.Reset(), mockserver.DropResponse(), mockserver.Status(500), mockserver.StatusAfterCommit(500),
+		mockserver.Truncate(1), mockserver.Drip(1, 1), mockserver.Delay(1), mockserver.Hang(), mockserver.CrashBeforeCommit(),
+		mockserver.CrashAfterCommit(), mockserver.RateLimit(1), mockserver.Portal(), mockserver.ProxyError(), mockserver.UnknownEnum(), mockserver.Late(1),
+	} {
+		var spec struct{ Fault string }
+		require.NoError(t, json.Unmarshal([]byte(f.String()), &spec))
+		assert.Contains(t, string(manual), "| `"+spec.Fault+"` |")
+	}
+}
