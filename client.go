@@ -181,23 +181,38 @@ func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
 
 const maxDuration = time.Duration(1<<63 - 1)
 
-// outcomeOfCall finds what a call stands for: the record it made itself, or the one that had its key.
+// outcomeOfCall finds what a call stands for: the record it made itself, or the latest one with its key.
 func (c *Client) outcomeOfCall(id, key string) (Outcome, error) {
 	ctx := context.Background()
 	rep, err := c.dispatcher.Look(ctx, id)
 	if errors.Is(err, outbox.ErrNotFound) && key != "" {
-		var page outbox.Page
-		page, err = c.engine.List(ctx, outbox.Query{Connection: c.cfg.Connection, Key: key, Bodies: true, Limit: 1})
-		if err == nil && len(page.Records) == 0 {
-			err = ErrNotFound
-		} else if err == nil {
-			rep = dispatch.Report{Record: page.Records[0], Durable: true}
-		}
+		rep, err = c.latestWithKey(ctx, key)
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
 	return outcomeOf(&rep.Record, rep.Durable), nil
+}
+
+// latestWithKey returns the newest operation made with a logical key.
+func (c *Client) latestWithKey(ctx context.Context, key string) (dispatch.Report, error) {
+	id := ""
+	for q := (outbox.Query{Connection: c.cfg.Connection, Key: key}); ; {
+		page, err := c.engine.List(ctx, q)
+		if err != nil {
+			return dispatch.Report{}, err
+		}
+		for i := range page.Records {
+			id = page.Records[i].ID
+		}
+		if q.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if id == "" {
+		return dispatch.Report{}, ErrNotFound
+	}
+	return c.dispatcher.Look(ctx, id)
 }
 
 // recall answers a wish whose operation is over and whose record is gone: only the tombstone of its key
@@ -207,15 +222,20 @@ func (c *Client) recall(ctx context.Context, rec outbox.Record, added outbox.Add
 	rec.ID, rec.State, rec.Generation = t.ID, t.State, t.Generation
 	rec.WireKey = added.Record.WireKey
 	o := outcomeOf(&rec, true)
-	o.Code, o.Reason = t.Code, "tombstone"
+	o.Code, o.Reason = t.Code, reasonTombstone
 	if k, ok := kindNamed(rec.Kind); t.State == StateSucceeded && ok && k.reader != nil {
-		x, v, _, err := c.sender.Read(ctx, k.reader(&rec), c.cfg.token, wire.ReadOptions{Delay: c.cfg.Retry.Delay})
+		ctx, cancel := context.WithTimeout(ctx, recallRead)
+		defer cancel()
+		x, v, err := c.read(ctx, k.reader(&rec), nil)
 		if err == nil && v.Class == wire.Success {
 			o.Body = k.judge(&rec, x.Body).Body
 		}
 	}
 	return o, nil
 }
+
+// recallRead bounds the read that answers for an operation whose answer is no longer kept.
+const recallRead = 5 * time.Second
 
 // Status is the state of a client at one moment, for a status line.
 type Status struct {

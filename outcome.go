@@ -123,6 +123,8 @@ func decodeOutcome[T any](o Outcome) (*T, error) {
 		if err := json.Unmarshal(o.Body, v); err != nil {
 			return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID, Body: o.Body, Err: err}
 		}
+	} else if o.Reason == reasonTombstone {
+		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Err: errors.New("it was done long ago and is no longer kept")}
 	} else if needsBody(o) {
 		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID,
 			Err: errors.New("the answer had no body")}
@@ -135,6 +137,9 @@ func decodeOutcome[T any](o Outcome) (*T, error) {
 	}
 	return v, nil
 }
+
+// reasonTombstone marks an outcome of which only the key's tombstone is left.
+const reasonTombstone = "tombstone"
 
 // needsBody reports whether a success without a body leaves the caller without an answer. A 204 has none
 // by definition, and a call without a method of its own may answer with nothing.
