@@ -13,9 +13,13 @@ import (
 
 // fencing lets many workers take operations over from each other, with leases that end at once.
 func fencing(t *testing.T, f Fixture) {
-	takeovers, workers := 10_000, 8
-	if testing.Short() {
+	takeovers, workers := f.Takeovers, 8
+	switch {
+	case takeovers > 0:
+	case testing.Short():
 		takeovers = 1_000
+	default:
+		takeovers = 10_000
 	}
 	ctx := context.Background()
 	reqs := make([]idempotency.ClaimRequest, 16)

@@ -33,6 +33,9 @@ type Fixture struct {
 	// Open returns another handle on the same records, as another process would have it, whose own clock is
 	// off by skew. An engine that never asks the process's clock ignores skew. nil = one handle only.
 	Open func(skew time.Duration) idempotency.Engine
+
+	// Takeovers is how many takeovers the fencing race makes. 0 = 10 000, or 1 000 under -short.
+	Takeovers int
 }
 
 // Factory makes a fresh fixture. It cleans up by t.Cleanup.

@@ -28,7 +28,10 @@ var _ idempotency.Engine = (*Engine)(nil)
 // Option configures New, Migrate and InTx. Use the same options for all of them.
 type Option func(*config)
 
-type config struct{ schema string }
+type config struct {
+	schema string
+	tx     pgx.TxOptions
+}
 
 func newConfig(opts []Option) config {
 	var c config
@@ -84,13 +87,7 @@ func (e *Engine) Claim(ctx context.Context, req idempotency.ClaimRequest) (res i
 	}
 	owner, id := idempotency.NewOwner(), req.Scope.ID()
 	err = again(ctx, func() error {
-		for range 3 {
-			res, err = e.claim(ctx, id, owner, req)
-			if !errors.Is(err, pgx.ErrNoRows) {
-				return err
-			}
-			// Another claim inserted the record after this statement's snapshot: the next one sees it.
-		}
+		res, err = e.claim(ctx, id, owner, req)
 		return err
 	})
 	if err != nil {
@@ -107,7 +104,7 @@ func (e *Engine) claim(ctx context.Context, id idempotency.ID, owner idempotency
 		res    idempotency.ClaimResult
 		row    recordRow
 	)
-	err := e.pool.QueryRow(ctx, e.sql.claim, id[:], [16]byte(owner), req.Fingerprint[:], micros(req.Lease), micros(req.Retention),
+	err := e.pool.QueryRow(ctx, e.sql.claim, id[:], owner[:], req.Fingerprint[:], micros(req.Lease), micros(req.Retention),
 		policyCode(req.OnLeaseLost), holdCode(req.HoldFrom), clean(req.Scope.Tenant), clean(req.Scope.Operation), clean(req.Scope.Key)).
 		Scan(append([]any{&kind, &stored}, row.targets()...)...)
 	if err != nil {
@@ -183,7 +180,7 @@ func (e *Engine) finish(ctx context.Context, q querier, c idempotency.Claim, r i
 	}
 	id := c.Scope.ID()
 	var late bool
-	err = q.QueryRow(ctx, e.sql.finish, id[:], [16]byte(c.Owner), c.Generation, to, int16(r.Status), data).Scan(&late)
+	err = q.QueryRow(ctx, e.sql.finish, id[:], c.Owner[:], c.Generation, to, int16(r.Status), data).Scan(&late)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return e.whyNot(ctx, q, c, to)
 	}
@@ -198,7 +195,7 @@ func (e *Engine) finish(ctx context.Context, q querier, c idempotency.Claim, r i
 func (e *Engine) whyNot(ctx context.Context, q querier, c idempotency.Claim, to int16) error {
 	id := c.Scope.ID()
 	var state int16
-	err := q.QueryRow(ctx, e.sql.own, id[:], [16]byte(c.Owner), c.Generation).Scan(&state)
+	err := q.QueryRow(ctx, e.sql.own, id[:], c.Owner[:], c.Generation).Scan(&state)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		e.counters.OwnershipLost.Add(1)
@@ -215,7 +212,7 @@ func (e *Engine) whyNot(ctx context.Context, q querier, c idempotency.Claim, to 
 func (e *Engine) step(ctx context.Context, what, sql string, c idempotency.Claim, args ...any) error {
 	id := c.Scope.ID()
 	return again(ctx, func() error {
-		tag, err := e.pool.Exec(ctx, sql, append([]any{id[:], [16]byte(c.Owner), c.Generation}, args...)...)
+		tag, err := e.pool.Exec(ctx, sql, append([]any{id[:], c.Owner[:], c.Generation}, args...)...)
 		if err != nil {
 			return fmt.Errorf("pgidem: %s: %w", what, err)
 		}
@@ -239,7 +236,7 @@ func (e *Engine) Release(ctx context.Context, c idempotency.Claim) error {
 func (e *Engine) Extend(ctx context.Context, c idempotency.Claim, lease time.Duration) (until time.Time, err error) {
 	id := c.Scope.ID()
 	err = again(ctx, func() error {
-		err := e.pool.QueryRow(ctx, e.sql.extend, id[:], [16]byte(c.Owner), c.Generation, micros(lease)).Scan(&until)
+		err := e.pool.QueryRow(ctx, e.sql.extend, id[:], c.Owner[:], c.Generation, micros(lease)).Scan(&until)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return e.whyNot(ctx, e.pool, c, 0)
 		}

@@ -46,7 +46,7 @@ func advance(t testing.TB, pool *pgxpool.Pool, schema string, d time.Duration) {
 }
 
 // fixtures gives every fixture a schema of its own in one database.
-func fixtures(t *testing.T, pool *pgxpool.Pool) idempotencytest.Factory {
+func fixtures(pool *pgxpool.Pool, takeovers int) idempotencytest.Factory {
 	n := 0
 	return func(t *testing.T) idempotencytest.Fixture {
 		n++
@@ -54,8 +54,9 @@ func fixtures(t *testing.T, pool *pgxpool.Pool) idempotencytest.Factory {
 		opt := pgidem.WithSchema(schema)
 		require.NoError(t, pgidem.Migrate(context.Background(), pool, opt))
 		return idempotencytest.Fixture{
-			Engine:  pgidem.New(pool, opt),
-			Advance: func(d time.Duration) { advance(t, pool, schema, d) },
+			Engine:    pgidem.New(pool, opt),
+			Advance:   func(d time.Duration) { advance(t, pool, schema, d) },
+			Takeovers: takeovers,
 			// The engine never asks the process's clock, so another handle's skew cannot matter.
 			Open: func(time.Duration) idempotency.Engine { return pgidem.New(pool, opt) },
 		}
@@ -63,7 +64,7 @@ func fixtures(t *testing.T, pool *pgxpool.Pool) idempotencytest.Factory {
 }
 
 func TestEnginePassesTheSuite(t *testing.T) {
-	idempotencytest.Run(t, fixtures(t, pgtest.Pool(t)))
+	idempotencytest.Run(t, fixtures(pgtest.Pool(t), 0))
 }
 
 func request(key string) idempotency.ClaimRequest {

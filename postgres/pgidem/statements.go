@@ -17,17 +17,11 @@ const (
 // statements are the engine's SQL with the schema filled in.
 type statements struct {
 	claim, finish, own, release, extend, markEffect, markUncertain, get, list, listOpen, sweep, stats, count string
-	reconcile, reconcileDelete, exists, read, insertFinished                                                 string
+	reconcile, reconcileDelete, exists, read, insertFinished, mine                                           string
 }
 
 func newStatements(schema string) statements {
-	prefix := ""
-	if schema != "" {
-		prefix = pgx.Identifier{schema}.Sanitize() + "."
-	}
-	fill := strings.NewReplacer("{table}", prefix+"flavoso_idempotency",
-		"{generation}", "nextval('"+strings.ReplaceAll(prefix, "'", "''")+"flavoso_idempotency_generation')",
-		"{regclass}", "'"+strings.ReplaceAll(prefix, "'", "''")+"flavoso_idempotency'::regclass")
+	fill := names(schema)
 	var s statements
 	for _, x := range []struct {
 		dst *string
@@ -36,67 +30,110 @@ func newStatements(schema string) statements {
 		{&s.markEffect, markEffectSQL}, {&s.markUncertain, markUncertainSQL}, {&s.get, getSQL}, {&s.list, listSQL},
 		{&s.listOpen, strings.Replace(listSQL, "WHERE", "WHERE t.state IN (1, 4) AND", 1)},
 		{&s.sweep, sweepSQL}, {&s.stats, statsSQL}, {&s.count, countSQL}, {&s.reconcile, reconcileSQL}, {&s.reconcileDelete, reconcileDeleteSQL},
-		{&s.exists, existsSQL}, {&s.read, readSQL}, {&s.insertFinished, insertFinishedSQL}} {
+		{&s.exists, existsSQL}, {&s.read, readSQL}, {&s.insertFinished, insertFinishedSQL}, {&s.mine, mineSQL}} {
 		*x.dst = fill.Replace(x.sql)
 	}
 	return s
 }
 
+// names fills in the names of what Migrate has made.
+func names(schema string) *strings.Replacer {
+	prefix := ""
+	if schema != "" {
+		prefix = pgx.Identifier{schema}.Sanitize() + "."
+	}
+	inLiteral := strings.ReplaceAll(prefix, "'", "''")
+	return strings.NewReplacer("{table}", prefix+"flavoso_idempotency", "{claim}", prefix+"flavoso_idempotency_claim_1",
+		"{generation}", "nextval('"+inLiteral+"flavoso_idempotency_generation')",
+		"{regclass}", "'"+inLiteral+"flavoso_idempotency'::regclass")
+}
+
 const recordColumns = `t.tenant, t.operation, t.key, t.state, t.generation, t.fingerprint, t.effect, t.note, t.status,
 	coalesce(octet_length(t.result), 0)::bigint, t.created_at, t.lease_until, t.finished_at, t.expires_at`
 
-// claimSQL reads first. Only a statement that finds something to take over, to park or to insert writes, so a
-// replay costs neither a transaction id nor WAL. It locks with SKIP LOCKED: a record whose owner has written
-// but not committed counts as running. No row at all: another claim inserted the record after this snapshot.
+// claimSQL reads first: a repeat that meets a settled record costs one look at the primary key, writes nothing and
+// waits for nobody. Only if there is nothing, or something that has lapsed or expired, does the function run. The look
+// is evaluated once, so the two cannot disagree about the time.
 //
 // $1 id  $2 owner  $3 fingerprint  $4 lease µs  $5 retention µs  $6 policy  $7 hold_from  $8 tenant  $9 operation  $10 key
-const claimSQL = `
-WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
-cur AS MATERIALIZED (
-	SELECT t.*, t.fingerprint = $3::bytea AS same,
-		t.state = 1 AND t.lease_until <= clock.now AS lapsed,
-		t.state IN (2, 3) AND t.expires_at <= clock.now AS gone
-	FROM {table} t, clock WHERE t.id = $1::bytea),
-free AS MATERIALIZED (
-	SELECT t.id, t.state <> 1 AS gone, t.state = 1 AND (t.effect OR t.policy = 1) AS park
-	FROM {table} t, cur, clock
-	WHERE t.id = $1::bytea AND t.generation = cur.generation AND t.state = cur.state AND (
-		cur.gone AND t.expires_at <= clock.now
-		OR cur.lapsed AND t.lease_until <= clock.now AND (cur.same OR t.policy = 2 AND NOT t.effect))
-	FOR UPDATE OF t SKIP LOCKED),
-taken AS (
-	UPDATE {table} t SET owner = $2::uuid, generation = {generation}, state = 1,
-		fingerprint = $3::bytea, retention_us = $5::bigint, policy = $6::smallint, hold_from = $7::smallint,
-		created_at = CASE WHEN free.gone THEN clock.now ELSE t.created_at END,
-		lease_until = clock.now + $4::bigint * interval '1 microsecond', finished_at = NULL,
-		expires_at = CASE WHEN $7::smallint = 1 THEN clock.now + $5::bigint * interval '1 microsecond' END,
-		status = 0, effect = false, note = '', result = NULL
-	FROM free, clock WHERE t.id = free.id AND NOT free.park
-	RETURNING t.*, free.gone AS was_gone),
-parked AS (
-	UPDATE {table} t SET state = 4, note = '` + lapsedNote + `'
-	FROM free WHERE t.id = free.id AND free.park
-	RETURNING t.*),
-fresh AS (
-	INSERT INTO {table} (id, owner, generation, retention_us, created_at, lease_until, expires_at, state, policy, hold_from,
-		fingerprint, tenant, operation, key)
-	SELECT $1::bytea, $2::uuid, {generation}, $5::bigint, clock.now, clock.now + $4::bigint * interval '1 microsecond',
-		CASE WHEN $7::smallint = 1 THEN clock.now + $5::bigint * interval '1 microsecond' END, 1, $6::smallint, $7::smallint,
-		$3::bytea, $8::text, $9::text, $10::text
-	FROM clock WHERE NOT EXISTS (SELECT 1 FROM cur)
-	ON CONFLICT (id) DO NOTHING
-	RETURNING *)
-SELECT 'n', NULL::bytea, ` + recordColumns + ` FROM fresh t
-UNION ALL SELECT CASE WHEN t.was_gone THEN 'n' ELSE 't' END, NULL, ` + recordColumns + ` FROM taken t
-UNION ALL SELECT 'p', NULL, ` + recordColumns + ` FROM parked t
-UNION ALL SELECT CASE
-		WHEN t.gone THEN 'i' -- somebody else is about to reuse it
-		WHEN NOT t.same THEN 'm'
-		WHEN t.state = 1 THEN 'i'
-		WHEN t.state = 4 THEN 'u'
-		ELSE 'r' END,
+var claimSQL = `
+WITH cur AS MATERIALIZED (
+	SELECT t.*, t.fingerprint = $3::bytea AS same FROM {table} t WHERE t.id = $1::bytea
+		AND NOT (t.state = 1 AND t.lease_until <= clock_timestamp()) AND NOT (t.state IN (2, 3) AND t.expires_at <= clock_timestamp()))
+SELECT CASE WHEN NOT t.same THEN 'm' WHEN t.state = 1 THEN 'i' WHEN t.state = 4 THEN 'u' ELSE 'r' END,
 	CASE WHEN t.same THEN t.result END, ` + recordColumns + ` FROM cur t
-	WHERE NOT EXISTS (SELECT 1 FROM taken) AND NOT EXISTS (SELECT 1 FROM parked)`
+UNION ALL
+SELECT w.kind, (w.t).result, ` + wColumns + `
+FROM {claim}($1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::bigint, $6::smallint, $7::smallint, $8::text, $9::text, $10::text) w
+WHERE NOT EXISTS (SELECT 1 FROM cur)`
+
+// wColumns are recordColumns of the record that the claim function returns.
+var wColumns = strings.ReplaceAll(recordColumns, "t.", "(w.t).")
+
+// claimFunction is the part of a claim that writes. In READ COMMITTED each of its statements sees what was committed
+// before it, so a lost race shows at the next. It locks with SKIP LOCKED: a record whose owner has written but
+// not committed counts as running.
+const claimFunction = `
+CREATE FUNCTION {claim}(p_id bytea, p_owner bytea, p_fingerprint bytea, p_lease bigint, p_retention bigint,
+	p_policy smallint, p_hold_from smallint, p_tenant text, p_operation text, p_key text,
+	OUT kind text, OUT t {table})
+LANGUAGE plpgsql VOLATILE AS $claim$
+DECLARE
+	now    timestamptz := clock_timestamp();
+	lapsed boolean;
+	gone   boolean;
+BEGIN
+	LOOP
+		-- Before the insert, which would wait for an owner that has written and not committed.
+		SELECT x.* INTO t FROM {table} x WHERE x.id = p_id;
+		IF NOT FOUND THEN
+			INSERT INTO {table} AS x (id, owner, generation, retention_us, created_at, lease_until, expires_at, state, policy,
+				hold_from, fingerprint, tenant, operation, key)
+			VALUES (p_id, p_owner, {generation}, p_retention, now, now + p_lease * interval '1 microsecond',
+				CASE WHEN p_hold_from = 1 THEN now + p_retention * interval '1 microsecond' END, 1, p_policy,
+				p_hold_from, p_fingerprint, p_tenant, p_operation, p_key)
+			ON CONFLICT (id) DO NOTHING
+			RETURNING x.* INTO t;
+			CONTINUE WHEN NOT FOUND; -- another claim was faster
+			kind := 'n';
+			RETURN;
+		END IF;
+		kind := CASE WHEN t.fingerprint = p_fingerprint OR t.state <> 1 THEN 'i' ELSE 'm' END;
+		SELECT x.* INTO t FROM {table} x WHERE x.id = p_id FOR UPDATE SKIP LOCKED;
+		IF NOT FOUND THEN
+			SELECT x.* INTO t FROM {table} x WHERE x.id = p_id;
+			CONTINUE WHEN NOT FOUND; -- deleted meanwhile
+			RETURN; -- somebody is at work on it
+		END IF;
+		lapsed := t.state = 1 AND t.lease_until <= now;
+		gone := t.state IN (2, 3) AND t.expires_at <= now;
+		IF NOT gone THEN
+			IF t.fingerprint <> p_fingerprint AND NOT (lapsed AND t.policy = 2 AND NOT t.effect) THEN
+				kind := 'm';
+				RETURN;
+			END IF;
+			IF NOT lapsed THEN
+				kind := CASE t.state WHEN 1 THEN 'i' WHEN 4 THEN 'u' ELSE 'r' END;
+				RETURN;
+			END IF;
+			IF t.effect OR t.policy = 1 THEN
+				UPDATE {table} x SET state = 4, note = '` + lapsedNote + `' WHERE x.id = p_id RETURNING x.* INTO t;
+				kind := 'p';
+				RETURN;
+			END IF;
+		END IF;
+		UPDATE {table} x SET owner = p_owner, generation = {generation}, state = 1, fingerprint = p_fingerprint,
+			retention_us = p_retention, policy = p_policy, hold_from = p_hold_from,
+			created_at = CASE WHEN gone THEN now ELSE x.created_at END,
+			lease_until = now + p_lease * interval '1 microsecond', finished_at = NULL,
+			expires_at = CASE WHEN p_hold_from = 1 THEN now + p_retention * interval '1 microsecond' END,
+			status = 0, effect = false, note = '', result = NULL
+		WHERE x.id = p_id RETURNING x.* INTO t;
+		kind := CASE WHEN gone THEN 'n' ELSE 't' END;
+		RETURN;
+	END LOOP;
+END $claim$;
+`
 
 // lapsedNote equals idempotency.LapsedNote; a test compares them.
 const lapsedNote = "the lease ended without a result"
@@ -108,24 +145,24 @@ const finishSQL = `
 UPDATE {table} t SET state = $4::smallint, status = $5::smallint, result = $6::bytea, note = '',
 	finished_at = clock_timestamp(),
 	expires_at = CASE WHEN t.hold_from = 1 THEN t.expires_at ELSE clock_timestamp() + t.retention_us * interval '1 microsecond' END
-WHERE t.id = $1::bytea AND t.owner = $2::uuid AND t.generation = $3::bigint AND t.state IN (1, 4)
+WHERE t.id = $1::bytea AND t.owner = $2::bytea AND t.generation = $3::bigint AND t.state IN (1, 4)
 RETURNING t.lease_until <= clock_timestamp()`
 
 // ownSQL tells why a step changed nothing.
-const ownSQL = `SELECT t.state FROM {table} t WHERE t.id = $1::bytea AND t.owner = $2::uuid AND t.generation = $3::bigint`
+const ownSQL = `SELECT t.state FROM {table} t WHERE t.id = $1::bytea AND t.owner = $2::bytea AND t.generation = $3::bigint`
 
 const releaseSQL = `DELETE FROM {table} t
-WHERE t.id = $1::bytea AND t.owner = $2::uuid AND t.generation = $3::bigint AND t.state IN (1, 4)`
+WHERE t.id = $1::bytea AND t.owner = $2::bytea AND t.generation = $3::bigint AND t.state IN (1, 4)`
 
 const extendSQL = `UPDATE {table} t SET lease_until = clock_timestamp() + $4::bigint * interval '1 microsecond'
-WHERE t.id = $1::bytea AND t.owner = $2::uuid AND t.generation = $3::bigint AND t.state IN (1, 4)
+WHERE t.id = $1::bytea AND t.owner = $2::bytea AND t.generation = $3::bigint AND t.state IN (1, 4)
 RETURNING t.lease_until`
 
 const markEffectSQL = `UPDATE {table} t SET effect = true
-WHERE t.id = $1::bytea AND t.owner = $2::uuid AND t.generation = $3::bigint AND t.state IN (1, 4)`
+WHERE t.id = $1::bytea AND t.owner = $2::bytea AND t.generation = $3::bigint AND t.state IN (1, 4)`
 
 const markUncertainSQL = `UPDATE {table} t SET state = 4, note = $4::text
-WHERE t.id = $1::bytea AND t.owner = $2::uuid AND t.generation = $3::bigint AND t.state IN (1, 4)`
+WHERE t.id = $1::bytea AND t.owner = $2::bytea AND t.generation = $3::bigint AND t.state IN (1, 4)`
 
 const getSQL = `SELECT t.result, ` + recordColumns + ` FROM {table} t
 WHERE t.id = $1::bytea AND NOT (t.state IN (2, 3) AND t.expires_at <= clock_timestamp())`
@@ -184,6 +221,9 @@ WHERE t.id = $1::bytea AND t.generation = $2::bigint AND (t.state = 4 OR t.state
 const existsSQL = `SELECT 1 FROM {table} t
 WHERE t.id = $1::bytea AND NOT (t.state IN (2, 3) AND t.expires_at <= clock_timestamp())`
 
+// mineSQL tells whether a call of InTx has committed. $1 id  $2 owner
+const mineSQL = `SELECT EXISTS (SELECT 1 FROM {table} t WHERE t.id = $1::bytea AND t.owner = $2::bytea)`
+
 // readSQL is the look of InTx at the record, after its lock. $1 id  $2 fingerprint
 const readSQL = `SELECT t.fingerprint = $2::bytea, t.state IN (2, 3) AND t.expires_at <= clock_timestamp(),
 	t.state = 1 AND t.lease_until <= clock_timestamp(), t.policy, t.owner, t.result, ` + recordColumns + `
@@ -196,7 +236,7 @@ FROM {table} t WHERE t.id = $1::bytea`
 const insertFinishedSQL = `
 INSERT INTO {table} AS t (id, owner, generation, retention_us, created_at, lease_until, finished_at, expires_at, state, policy, hold_from,
 	status, fingerprint, tenant, operation, key, result)
-SELECT $1::bytea, $2::uuid, {generation}, $4::bigint, transaction_timestamp(), now.at, now.at,
+SELECT $1::bytea, $2::bytea, {generation}, $4::bigint, transaction_timestamp(), now.at, now.at,
 	CASE WHEN $5::smallint = 1 THEN transaction_timestamp() ELSE now.at END + $4::bigint * interval '1 microsecond', $9::smallint, 0, $5::smallint,
 	$10::smallint, $3::bytea, $6::text, $7::text, $8::text, $11::bytea
 FROM (SELECT clock_timestamp() AS at) now

@@ -1,11 +1,13 @@
 package pgtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ pool_mode = transaction
 default_pool_size = 2
 max_client_conn = 200
 logfile = %s
-`, dsnOf(cfg, cfg.Database), dir, filepath.Join(dir, "log"))
+`, strings.ReplaceAll(dsnOf(cfg, cfg.Database), " sslmode=disable", ""), dir, filepath.Join(dir, "log"))
 	file := filepath.Join(dir, "pgbouncer.ini")
 	if err := os.WriteFile(file, []byte(ini), 0o644); err != nil {
 		t.Fatalf("pgtest: %v", err)
@@ -58,13 +60,16 @@ logfile = %s
 		t.Fatalf("pgtest: %v", err)
 	}
 	cmd := exec.Command(path, file)
-	cmd.SysProcAttr, cmd.Dir = attr, dir
+	var out bytes.Buffer
+	cmd.SysProcAttr, cmd.Dir, cmd.Stdout, cmd.Stderr = attr, dir, &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
+		<-ended
 	})
 	bounced := fmt.Sprintf("host='%s' port=6432 user='%s' dbname=bounced sslmode=disable", dir, cfg.User)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -75,10 +80,14 @@ logfile = %s
 			_ = conn.Close(ctx)
 			return bounced
 		}
-		if ctx.Err() != nil {
+		select {
+		case end := <-ended:
+			ended <- end
+			t.Fatalf("pgtest: pgbouncer ended: %v\n%s", end, out.String())
+		case <-ctx.Done():
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			t.Fatalf("pgtest: pgbouncer does not answer: %v\n%s", err, log)
+		case <-time.After(10 * time.Millisecond):
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }

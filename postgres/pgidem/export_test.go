@@ -1,0 +1,10 @@
+package pgidem
+
+// For tests that ask the planner.
+var (
+	SweepSQL   = newStatements("").sweep
+	StatsSQL   = newStatements("").stats
+	OpenSQL    = newStatements("").listOpen
+	ClaimSQL   = newStatements("").claim
+	LapsedNote = lapsedNote
+)
