@@ -249,7 +249,7 @@ type APIError struct {
 	Kind        string // which call, e.g. "orders.accept"
 	OperationID string // empty for reads
 	Key         Key
-	Status      int    // HTTP status
+	Status      int    // HTTP status; 0 when it was not an answer that decided, but what was read back
 	Code        string // the API's code; empty when the answer had none
 	Message     string // the API's words, for people
 	Param       string // the field it is about
@@ -265,7 +265,10 @@ func (e *APIError) Error() string {
 	if e.Kind != "" {
 		b.WriteString(e.Kind + ": ")
 	}
-	fmt.Fprintf(&b, "refused with %d", e.Status)
+	b.WriteString("refused")
+	if e.Status != 0 {
+		fmt.Fprintf(&b, " with %d", e.Status)
+	}
 	if e.Code != "" {
 		b.WriteString(" " + e.Code)
 	}

@@ -108,7 +108,9 @@ func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
 	case f.Wish == GivenUp:
 		return outbox.Settlement{To: outbox.Abandoned, Result: t.found("given_up", f)}, true
 	case f.Wish == Impossible && !rec.RepeatSafe:
-		return outbox.Settlement{To: outbox.Rejected, Result: t.found("differs", f)}, true
+		r := t.found("differs", f)
+		r.Code, r.Message = outbox.CodeConflict, "what is there under this reference differs from what was asked for"
+		return outbox.Settlement{To: outbox.Rejected, Result: r}, true
 	case f.Wish == Unreadable:
 		return t.again(outbox.Settlement{Last: t.last("the resource could not be read back before repeating")}), true
 	}
