@@ -85,7 +85,7 @@ func operationDocs() map[string]operationDoc {
 	return docs
 }
 
-// openAPI is the OpenAPI 3.1 document of everything the server's API serves.
+// openAPI is the OpenAPI 3.1 document of everything the server serves.
 func openAPI() schema {
 	docs := operationDocs()
 	paths := schema{}
@@ -99,6 +99,9 @@ func openAPI() schema {
 			}
 		}
 		item[strings.ToLower(r.method)] = r.describe(docs[r.operation])
+	}
+	for path, item := range adminPaths() {
+		paths[path] = item
 	}
 	return schema{
 		"openapi": "3.1.0",
@@ -136,22 +139,31 @@ func (r *route) describe(d operationDoc) schema {
 	if r.method == http.MethodPost {
 		params = append(params, schema{"$ref": "#/components/parameters/IdempotencyKey"})
 	}
-	for _, p := range d.query {
-		s := p.schema
-		q := schema{"name": p.name, "in": "query", "description": p.description, "schema": s}
-		if p.repeated {
-			q["schema"], q["explode"] = arrayOf(s), true
-		}
-		params = append(params, q)
-	}
+	params = append(params, queryParams(d.query)...)
 	if len(params) > 0 {
 		op["parameters"] = params
 	}
 	if d.body != nil {
-		op["requestBody"] = schema{"required": d.bodyNeeded, "content": schema{"application/json": schema{"schema": d.body}}}
+		op["requestBody"] = jsonBody(d.bodyNeeded, d.body)
 	}
 	op["responses"] = r.responses(d)
 	return op
+}
+
+func queryParams(query []param) []any {
+	var out []any
+	for _, p := range query {
+		q := schema{"name": p.name, "in": "query", "description": p.description, "schema": p.schema}
+		if p.repeated {
+			q["schema"], q["explode"] = arrayOf(p.schema), true
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+func jsonBody(required bool, s schema) schema {
+	return schema{"required": required, "content": schema{"application/json": schema{"schema": s}}}
 }
 
 func (r *route) responses(d operationDoc) schema {

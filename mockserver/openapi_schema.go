@@ -92,6 +92,7 @@ func components() schema {
 		"ModifierGroup": {"id", "name", "modifiers"}, "MenuModifier": {"id", "name", "price"}, "TaxRates": {}, "Weekday": {"day", "ranges"}} {
 		lenient(schemas[name].(schema), required...)
 	}
+	schemas["Switches"] = switchesSchema()
 	schemas["Menu"] = schema{"allOf": []any{ref("MenuDocument"), object("object", str(), "id", str())}}
 	schemas["HoursDocument"] = object("timezone", text(), "weekly?", arrayOf(ref("Weekday")), "special_days?", arrayOf(ref("SpecialDay")))
 	schemas["Availability"] = object("object", str(), "id", str(), "data", arrayOf(ref("AvailabilityEntry")))

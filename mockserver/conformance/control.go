@@ -56,6 +56,9 @@ func (m *mock) call(ctx context.Context, method, path string, in, out any) error
 	if err != nil {
 		return err
 	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := m.http.Do(req)
 	if err != nil {
 		return err

@@ -1,0 +1,94 @@
+package mockserver
+
+import "strings"
+
+// adminPaths describes the admin API. It lives beside the base path and takes no token.
+func adminPaths() schema {
+	boolean, number := schema{"type": "boolean"}, schema{"type": "integer"}
+	now := object("now", instant())
+	token := object("connection", text(), "token", str())
+	anything := schema{"type": "object"}
+	byConnection := param{"connection", "Only what belongs to this connection.", str(), false}
+	data := func(entry schema) schema { return object("data", arrayOf(entry)) }
+	fault := object("fault", enum(faultNames...), "method?", str(), "path?", str(), "connection?", str(), "nth?", number, "times?", number,
+		"ratio?", schema{"type": "number", "minimum": 0, "maximum": 1}, "optional?", boolean, "code?", number, "error_code?", str(), "body?", str(),
+		"retry_after?", schema{"type": []any{"string", "integer"}}, "bytes?", number, "delay?", str(),
+		"stage?", enum(StageBefore, StageInHandler, StageAfter), "not_held?", boolean)
+	armed := schema{"allOf": []any{fault, object("id", str(), "fired", number, "seen", number)}}
+	paths := schema{}
+	for _, d := range []struct {
+		method, path, summary string
+		query                 []param
+		body, answer          schema
+		status                string
+	}{
+		{"POST", "reset", "Bring everything back to the seed", nil, nil, now, "200"},
+		{"GET", "connections", "List the connections", nil, nil, data(token), "200"},
+		{"POST", "connections", "Make a connection, or change its tokens (D6)", nil,
+			object("connection", text(), "issue?", boolean, "rotate?", boolean, "revoke?", boolean, "reconnect?", boolean), token, "200"},
+		{"GET", "orders", "List a connection's orders", []param{byConnection}, nil, data(ref("Order")), "200"},
+		{"POST", "orders", "Let an order arrive", nil, object("connection", text(), "order?", anything, "lines?", number), ref("Order"), "201"},
+		{"GET", "clock", "Read the server's clock", nil, nil, now, "200"},
+		{"POST", "clock", "Move the server's clock", nil, object("advance?", str(), "now?", instant()), now, "200"},
+		{"GET", "faults", "List the faults and how often each fired", nil, nil, data(armed), "200"},
+		{"POST", "faults", "Arm a fault", nil, fault, object("id", str()), "201"},
+		{"DELETE", "faults", "Take all faults away, or one", []param{{"id", "The one.", str(), false}}, nil, nil, "204"},
+		{"DELETE", "faults/{id}", "Take a fault away", nil, nil, nil, "204"},
+		{"GET", "effects", "What requests really changed", []param{byConnection}, nil, data(object("seq", number, "connection", str(), "kind", str(),
+			"resource", str(), "reference?", str(), "key", str(), "request_id", str(), "at", instant())), "200"},
+		{"GET", "requests", "What was asked, byte by byte", []param{byConnection}, nil, data(object("seq", number, "connection", str(), "conn", number,
+			"method", str(), "target", str(), "key", str(), "body_base64", nullable(str()), "status", number, "replayed", boolean, "request_id", str(),
+			"fault", str(), "at", instant())), "200"},
+		{"GET", "idempotency", "What is held of keys", []param{byConnection}, nil, data(object("connection", str(), "key", str(), "state", str(),
+			"generation", number, "fingerprint", str(), "status", number, "created_at", instant(), "lease_until", instant(), "expires_at?", instant())), "200"},
+		{"GET", "switches", "The readings of the contract", nil, nil, ref("Switches"), "200"},
+		{"POST", "switches", "Change readings of the contract", nil, anything, ref("Switches"), "200"},
+		{"POST", "snapshot", "The server's state", nil, nil, anything, "200"},
+		{"POST", "restore", "Put the server back to a snapshot", nil, anything, nil, "204"},
+		{"GET", "status", "Counts, clock, seed, switches", nil, nil, object("now", instant(), "seed", number, "open", boolean, "base_url", str(),
+			"switches", ref("Switches"), "counts", anything), "200"},
+		{"GET", "openapi.json", "This document", nil, nil, anything, "200"},
+	} {
+		path := adminPath + d.path
+		item, ok := paths[path].(schema)
+		if !ok {
+			item = schema{"servers": []any{schema{"url": "http://127.0.0.1:4010", "description": "the mock server alone"}}}
+			if vars := pathParams(path); len(vars) > 0 {
+				item["parameters"] = vars
+			}
+			paths[path] = item
+		}
+		op := schema{"operationId": "mock." + strings.ToLower(d.method) + "." + d.path, "summary": d.summary, "tags": []any{"mock"}, "security": []any{}}
+		if params := queryParams(d.query); len(params) > 0 {
+			op["parameters"] = params
+		}
+		if d.body != nil {
+			op["requestBody"] = jsonBody(true, d.body)
+		}
+		success := schema{"description": "Done."}
+		if d.answer != nil {
+			success["content"] = schema{"application/json": schema{"schema": d.answer}}
+		}
+		op["responses"] = schema{d.status: success, "4XX": schema{"description": "Refused: the message says why.",
+			"content": schema{"application/json": schema{"schema": object("error", object("message", str()))}}}}
+		item[strings.ToLower(d.method)] = op
+	}
+	return paths
+}
+
+// switchesSchema describes the switches, by what each takes.
+func switchesSchema() schema {
+	defaults := DefaultSwitches()
+	props := schema{}
+	for _, name := range switchNames() {
+		f, _ := defaults.field(name)
+		s := typeSchema(f.Type())
+		if allowed, ok := choices[name]; ok {
+			s = enum(allowed...)
+		} else if f.Type().String() == "time.Duration" {
+			s = str()
+		}
+		props[name] = s
+	}
+	return schema{"type": "object", "properties": props, "required": switchNames()}
+}
