@@ -87,8 +87,8 @@ func Decide(prev *Tombstone, a *Addition) Choice {
 // CheckLimits says whether a new record may be added to what its connection already keeps. have counts
 // waiting and parked records and their bytes, without one that the new record supersedes.
 func CheckLimits(l Limits, have int, bytes int64, r *Record) error {
-	if l.Body > 0 && len(r.Request.Body) > l.Body {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(r.Request.Body), l.Body)
+	if size := r.BodySize(); l.Body > 0 && size > int64(l.Body) {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, l.Body)
 	}
 	if l.Operations > 0 && have >= l.Operations {
 		return &FullError{Limit: "operations", Have: int64(have), Max: int64(l.Operations)}

@@ -48,11 +48,6 @@ func wall(t time.Time) time.Time {
 	return t.Round(0).UTC()
 }
 
-// Size returns the bytes that count against Limits.Bytes.
-func (r *Record) Size() int64 {
-	return int64(len(r.Request.Body) + len(r.Request.Target) + len(r.Sealed))
-}
-
 // Unfinished reports whether the record still stands in its lane: waiting or parked.
 func (r *Record) Unfinished() bool { return r.State.Waiting() || r.State.Parked() }
 
