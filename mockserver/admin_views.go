@@ -89,7 +89,7 @@ func (s *Server) adminStatus(*http.Request) (int, any, error) {
 		bookings += len(c.bookingList)
 	}
 	return http.StatusOK, map[string]any{
-		"now": s.clock.Now().Format(time.RFC3339Nano), "seed": s.config.seed, "open": !s.config.knownTokens,
+		"clock": map[string]string{"now": s.clock.Now().Format(time.RFC3339Nano)}, "seed": s.config.seed, "open": !s.config.knownTokens,
 		"base_url": s.baseURL, "switches": s.Switches(),
 		"counts": map[string]int{
 			"connections": len(s.connections), "orders": orders, "bookings": bookings, "keys": keys,

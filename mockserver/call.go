@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
+	"reflect"
 	"time"
 )
 
@@ -58,17 +58,13 @@ func decodeJSON(body []byte, v any) *problem {
 	if err == nil && dec.More() {
 		err = errors.New("more than one JSON value")
 	}
-	var mismatch *json.UnmarshalTypeError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &mismatch):
-		var f faults
-		f.add(pointerTo(mismatch.Field), "wrong_type", "want "+mismatch.Type.String()+", got "+mismatch.Value)
-		return f.problem()
-	default:
-		return &problem{Code: codeInvalidRequest, Message: "the body is not valid JSON: " + err.Error()}
 	}
+	if p := typeFaults(body, reflect.TypeOf(v)).problem(); p != nil {
+		return p
+	}
+	return &problem{Code: codeInvalidRequest, Message: "the body is not valid JSON: " + err.Error()}
 }
 
 // optional is a field of a PATCH: absent, null or a value.
@@ -77,6 +73,8 @@ type optional[T any] struct {
 	null bool
 	v    T
 }
+
+func (optional[T]) elem() reflect.Type { return reflect.TypeFor[T]() }
 
 func (o *optional[T]) UnmarshalJSON(b []byte) error {
 	o.set = true
@@ -96,12 +94,4 @@ func encode(v any) []byte {
 		return []byte(`{"error":{"code":"internal","message":"mock server could not encode its answer"}}`)
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-}
-
-// pointerTo turns the dotted name of a field into a JSON pointer; "" is the whole document.
-func pointerTo(field string) string {
-	if field == "" {
-		return ""
-	}
-	return "/" + strings.ReplaceAll(field, ".", "/")
 }

@@ -1,6 +1,7 @@
 package mockserver_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -289,4 +290,61 @@ func TestTLSWithItsOwnCertificate(t *testing.T) {
 	_, err := http.Get(srv.BaseURL() + "/store")
 	assert.ErrorContains(t, err, "certificate")
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestEffectAndHeldAnswerAreOneStep looks at the server's state while many bookings are made: there is
+// never a booking without its held answer, nor an answer without its booking.
+func TestEffectAndHeldAnswerAreOneStep(t *testing.T) {
+	srv, c := start(t)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	looked := 0
+	wg.Go(func() {
+		for {
+			snap, err := srv.Snapshot()
+			if !assert.NoError(t, err) {
+				return
+			}
+			looked++
+			assert.Equal(t, strings.Count(string(snap), `"object":"booking"`), completed(t, snap))
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	var makers sync.WaitGroup
+	for maker := range 8 {
+		makers.Go(func() {
+			for i := range 25 {
+				key := fmt.Sprintf("b-%d-%d", maker, i)
+				assert.Equal(t, 201, c.post("/bookings", c.booking(key), key).status)
+			}
+		})
+	}
+	makers.Wait()
+	close(stop)
+	wg.Wait()
+	assert.Positive(t, looked)
+	last, err := srv.Snapshot()
+	require.NoError(t, err)
+	assert.Equal(t, 200, completed(t, last))
+}
+
+// completed counts the keys of a snapshot whose answer is held.
+func completed(t *testing.T, snap []byte) int {
+	var s struct {
+		Keys struct {
+			Records []struct{ Record struct{ State string } }
+		}
+	}
+	require.NoError(t, json.Unmarshal(snap, &s))
+	n := 0
+	for _, r := range s.Keys.Records {
+		if r.Record.State == "completed" {
+			n++
+		}
+	}
+	return n
 }

@@ -88,6 +88,9 @@ func TestOrderBodiesAreChecked(t *testing.T) {
 		{"POST", "/status", `{"status":"pending"}`, "/status"},
 		{"POST", "/status", `{"status":"cancelled"}`, "/status"},
 		{"POST", "/status", `[]`, ""},
+		{"POST", "/reject", `{"reason":1,"unavailable_items":["a",2,"b",{}]}`, "/reason /unavailable_items/1 /unavailable_items/3"},
+		{"POST", "/accept", `{"ready_at":"soon"}`, "/ready_at"},
+		{"PATCH", "", `{"estimated_ready_at":true}`, "/estimated_ready_at"},
 		{"PATCH", "", `{"estimated_ready_at":"` + past + `"}`, "/estimated_ready_at"},
 	} {
 		a := c.do(tc.method, "/orders/"+id+tc.call, tc.body)
@@ -296,7 +299,8 @@ func TestBookingsAreChecked(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`: "/party_size /starts_at /customer/name",
 		`{"party_size":101,"starts_at":"2001-01-01T00:00:00Z","duration_minutes":5,"customer":{"name":"x"}}`: "/party_size /starts_at /duration_minutes",
-		`{"party_size":"four"}`:   "/party_size",
+		`{"party_size":"four"}`: "/party_size",
+		`{"party_size":1.5,"starts_at":"tomorrow","customer":{"name":7},"note":[]}`: "/party_size /starts_at /customer/name /note",
 		`{"customer":{"name":7}}`: "/customer/name",
 	} {
 		a := c.post("/bookings", body, "")

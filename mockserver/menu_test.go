@@ -44,6 +44,8 @@ func TestMenuReportsAllFaultsAtOnce(t *testing.T) {
 		"/modifier_groups/0/min", "/modifier_groups/0/modifiers/0/name", "/modifier_groups/0/modifiers/0/max_quantity",
 		"/modifier_groups/0/modifiers/0/modifier_group_ids/1", "/modifier_groups/1/modifiers/0/modifier_group_ids/0",
 	}, a.pointers())
+	a = c.do("PUT", "/menu", `{"currency":5,"items":[{"id":"a","price":{"amount":"1"}},{"id":2,"price":3,"allergens":"gluten"}],"modifier_groups":{}}`)
+	assert.Equal(t, []string{"/currency", "/items/0/price/amount", "/items/1/id", "/items/1/price", "/items/1/allergens", "/modifier_groups"}, a.pointers())
 	assert.Empty(t, srv.Effects())
 	assert.Equal(t, 400, c.do("PUT", "/menu", "").status)
 }

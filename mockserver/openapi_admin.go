@@ -45,7 +45,7 @@ func adminPaths() schema {
 		{"POST", "switches", "Change readings of the contract", nil, anything, ref("Switches"), "200"},
 		{"POST", "snapshot", "The server's state", nil, nil, anything, "200"},
 		{"POST", "restore", "Put the server back to a snapshot", nil, anything, nil, "204"},
-		{"GET", "status", "Counts, clock, seed, switches", nil, nil, object("now", instant(), "seed", number, "open", boolean, "base_url", str(),
+		{"GET", "status", "Counts, clock, seed, switches", nil, nil, object("clock", now, "seed", number, "open", boolean, "base_url", str(),
 			"switches", ref("Switches"), "counts", anything), "200"},
 		{"GET", "openapi.json", "This document", nil, nil, anything, "200"},
 	} {
