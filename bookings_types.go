@@ -129,6 +129,17 @@ func (p UpdateBookingParams) validate() error {
 	if p == (UpdateBookingParams{}) {
 		return &ParamError{Field: "body", Rule: "must change something"}
 	}
+	for _, f := range []struct {
+		field  string
+		isNull bool
+	}{
+		{"party_size", p.PartySize.isNull()}, {"starts_at", p.StartsAt.isNull()},
+		{"duration_minutes", p.DurationMinutes.isNull()}, {"customer", p.Customer.isNull()},
+	} {
+		if f.isNull {
+			return &ParamError{Field: f.field, Rule: "cannot be cleared"}
+		}
+	}
 	size, sized := p.PartySize.Get()
 	if sized && size == 0 {
 		return &ParamError{Field: "party_size", Rule: "must be at least 1"}

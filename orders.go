@@ -2,11 +2,11 @@ package flavoso
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"net/url"
-	"strconv"
 	"time"
+
+	"github.com/flavoso/flavoso-go/outbox"
 )
 
 // OrdersService are the calls about orders; reach it as Client.Orders.
@@ -26,29 +26,26 @@ func (s *OrdersService) Get(ctx context.Context, id string, opts ...ReadOption) 
 // ListOrdersParams selects orders. Zero values do not restrict.
 type ListOrdersParams struct {
 	Status       []OrderStatus // any of them
-	UpdatedAfter time.Time
-	PageSize     int // orders per request, 1 to 100; 0 = the API's default
+	UpdatedAfter time.Time     // changed later than this (A5)
+	PageSize     int           // orders per request, 1 to 100; 0 = the API's default
 }
 
 func (p ListOrdersParams) query(cursor string) (url.Values, error) {
-	q := url.Values{}
+	q, err := pageQuery(p.PageSize, cursor)
+	if err != nil {
+		return nil, err
+	}
 	for _, status := range p.Status {
-		if status == "" {
-			return nil, &ParamError{Field: "status", Rule: "must not be empty"}
+		if err := validateReference("status", string(status)); err != nil {
+			return nil, err
 		}
 		q.Add("status", string(status))
 	}
+	if err := validateTime("updated_after", p.UpdatedAfter); err != nil {
+		return nil, err
+	}
 	if !p.UpdatedAfter.IsZero() {
 		q.Set("updated_after", p.UpdatedAfter.UTC().Format(time.RFC3339Nano))
-	}
-	switch {
-	case p.PageSize < 0 || p.PageSize > 100:
-		return nil, &ParamError{Field: "limit", Rule: "must be 1 to 100"}
-	case p.PageSize > 0:
-		q.Set("limit", strconv.Itoa(p.PageSize))
-	}
-	if cursor != "" {
-		q.Set("cursor", cursor)
 	}
 	return q, nil
 }
@@ -66,49 +63,22 @@ func (s *OrdersService) ListPage(ctx context.Context, p ListOrdersParams, cursor
 	if err != nil {
 		return nil, err
 	}
-	list, err := Get[struct {
-		Data       []json.RawMessage `json:"data"`
-		HasMore    bool              `json:"has_more"`
-		NextCursor string            `json:"next_cursor"`
-	}](ctx, s.client, Path("orders"), q, opts...)
+	orders, next, err := listPage[Order](ctx, s.client, "orders", q, opts)
 	if err != nil {
 		return nil, err
 	}
-	page := &OrderPage{}
-	for _, raw := range list.Data {
-		o := new(Order)
-		if err := json.Unmarshal(raw, o); err != nil {
-			return nil, &DecodeError{Kind: "orders.list", Status: 200, Body: raw, Err: err}
-		}
-		page.Orders = append(page.Orders, o)
-	}
-	if list.HasMore {
-		page.NextCursor = list.NextCursor
-	}
-	return page, nil
+	return &OrderPage{Orders: orders, NextCursor: next}, nil
 }
 
 // List walks over all orders that p selects, page by page. It ends after the first error.
 func (s *OrdersService) List(ctx context.Context, p ListOrdersParams, opts ...ReadOption) iter.Seq2[*Order, error] {
-	return func(yield func(*Order, error) bool) {
-		for cursor := ""; ; {
-			page, err := s.ListPage(ctx, p, cursor, opts...)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, o := range page.Orders {
-				if !yield(o, nil) {
-					return
-				}
-			}
-			// A server that gives the same cursor again would be walked for ever.
-			if page.NextCursor == "" || page.NextCursor == cursor {
-				return
-			}
-			cursor = page.NextCursor
+	return walk(func(cursor string) ([]*Order, string, error) {
+		page, err := s.ListPage(ctx, p, cursor, opts...)
+		if err != nil {
+			return nil, "", err
 		}
-	}
+		return page.Orders, page.NextCursor, nil
+	})
 }
 
 // Accept accepts an order: the kitchen makes it. An order that is past pending comes back unchanged
@@ -125,6 +95,45 @@ func (s *OrdersService) Accept(id string, p AcceptParams) *Call[Order] {
 // Key ack-<id> (F12), lane order:<id>, repeat-safe.
 func (s *OrdersService) Acknowledge(id string, p AcknowledgeParams) *Call[Order] {
 	return orderCall(s.client, kindOrderAcknowledge, id, "acknowledge", acknowledgeKey(id), p, p.validate())
+}
+
+// Reject refuses a pending order (A9, A10). The items named in UnavailableItems become unavailable on the
+// menu (A11). An order that was accepted meanwhile is an *APIError (ErrConflict).
+//
+// Key reject-<id>, lane order:<id>, repeat-safe (F13).
+func (s *OrdersService) Reject(id string, p RejectParams) *Call[Order] {
+	return orderCall(s.client, kindOrderReject, id, "reject", rejectKey(id), p, p.validate())
+}
+
+// Cancel cancels an order that has not ended (A12). One that is completed or rejected already is an
+// *APIError (ErrConflict).
+//
+// Key cancel-<id>, lane order:<id>, repeat-safe (F13).
+func (s *OrdersService) Cancel(id string, p CancelParams) *Call[Order] {
+	return orderCall(s.client, kindOrderCancel, id, "cancel", cancelKey(id), p, p.validate())
+}
+
+// SetStatus moves an accepted order forward: to preparing, ready, out_for_delivery or completed (A6). An
+// order that is there already comes back unchanged (F13); going back, or out of a status that ends the
+// order, is an *APIError (ErrConflict).
+//
+// Setting the same status again later is a new operation, under the key's next generation.
+//
+// Key status-<id>-<status>, lane order:<id>, repeat-safe (F13).
+func (s *OrdersService) SetStatus(id string, p StatusParams) *Call[Order] {
+	call := orderCall(s.client, kindOrderStatus, id, "status", statusKey(id, p.Status), p, p.validate())
+	call.after = outbox.NextGeneration
+	return call
+}
+
+// Update changes when an order will be ready (A14). The last of several updates wins, because they go in
+// the order they were saved.
+//
+// No key (F2), lane order:<id>, repeat-safe (F15).
+func (s *OrdersService) Update(id string, p UpdateOrderParams) *Call[Order] {
+	d := draft{kind: kindOrderUpdate, method: "PATCH", target: Path("orders", id), body: p, lane: "order:" + id,
+		resource: id, repeatSafe: true, err: firstError(validateID("order_id", id), p.validate())}
+	return newCall[Order](s.client, d)
 }
 
 // orderCall is a POST on one order.

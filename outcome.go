@@ -60,6 +60,8 @@ type Outcome struct {
 	Note         string // who decided and why, where a person or Config.Reconcile did
 	Durable      bool   // false while the verdict could not be saved yet
 	SupersededBy string // the newer operation's id
+
+	request []byte // what was asked for, where the record was read with its bodies
 }
 
 // outcomeOf gives a record its public form.
@@ -68,7 +70,7 @@ func outcomeOf(rec *outbox.Record, durable bool) Outcome {
 		ID: rec.ID, Kind: rec.Kind, Key: Key(rec.WireKey), Lane: rec.Lane, Tag: rec.Tag, Resource: rec.Resource,
 		State: rec.State, Revision: rec.Revision,
 		Created: rec.Created, Next: rec.Due, Finished: rec.Finished, Attempts: rec.Attempts, Last: rec.Last,
-		Durable: durable, SupersededBy: rec.SupersededBy,
+		Durable: durable, SupersededBy: rec.SupersededBy, request: rec.Request.Body,
 	}
 	if rec.Exposure != nil {
 		o.FirstSent = rec.Exposure.At
@@ -130,7 +132,7 @@ func decodeOutcome[T any](o Outcome) (*T, error) {
 			Err: errors.New("the answer had no body")}
 	}
 	if k, ok := kindNamed(o.Kind); ok && k.unexpected != nil {
-		if want, got := k.unexpected(o.Resource, o.Body); want != "" {
+		if want, got := k.unexpected(o); want != "" {
 			return nil, &UnexpectedStateError{Kind: o.Kind, OperationID: o.ID, Resource: o.Resource,
 				Want: want, Got: got, RequestID: o.RequestID, Body: o.Body}
 		}

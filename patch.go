@@ -26,6 +26,9 @@ func Null[T any]() Patch[T] { return Patch[T]{state: patchNull} }
 // IsZero reports whether the field is absent; encoding/json leaves it out with omitzero.
 func (p Patch[T]) IsZero() bool { return p.state == patchAbsent }
 
+// isNull reports whether the field is to be cleared.
+func (p Patch[T]) isNull() bool { return p.state == patchNull }
+
 // Get returns the value; false = the field is absent or null.
 func (p Patch[T]) Get() (T, bool) { return p.value, p.state == patchValue }
 
