@@ -2,6 +2,7 @@ package flavoso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
@@ -20,16 +21,16 @@ func (p policy) Known(name string) bool {
 
 func (p policy) CanFind(rec *outbox.Record) bool {
 	k, ok := kindNamed(rec.Kind)
-	return ok && k.reader != nil || p.reconciles(rec)
+	return ok && k.reader != nil || p.Asks(rec)
 }
 
-// reconciles reports whether the application decides about the operation.
-func (p policy) reconciles(rec *outbox.Record) bool {
+// Asks reports whether the application decides about the operation.
+func (p policy) Asks(rec *outbox.Record) bool {
 	return p.client.cfg.Reconcile != nil && rec.Kind == kindCall && !rec.RepeatSafe
 }
 
 func (p policy) Find(ctx context.Context, rec *outbox.Record, get dispatch.Getter) dispatch.Finding {
-	if p.reconciles(rec) {
+	if p.Asks(rec) {
 		return p.reconcile(ctx, rec)
 	}
 	k, _ := kindNamed(rec.Kind)
@@ -65,11 +66,27 @@ func (p policy) reconcile(ctx context.Context, rec *outbox.Record) dispatch.Find
 	return f
 }
 
-func (p policy) ask(ctx context.Context, rec *outbox.Record) (r Resolution, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("the call of Config.Reconcile panicked: %v", v)
-		}
+func (p policy) ask(ctx context.Context, rec *outbox.Record) (Resolution, error) {
+	type answer struct {
+		r   Resolution
+		err error
+	}
+	done := make(chan answer, 1)
+	// In a goroutine of its own: Close, which may be called inside it, does not wait for it.
+	go func() {
+		a := answer{err: errors.New("the call of Config.Reconcile ended its goroutine")}
+		defer func() {
+			if v := recover(); v != nil {
+				a.err = fmt.Errorf("the call of Config.Reconcile panicked: %v", v)
+			}
+			done <- a
+		}()
+		a.r, a.err = p.client.cfg.Reconcile(ctx, p.client, operationOf(rec))
 	}()
-	return p.client.cfg.Reconcile(ctx, p.client, operationOf(rec))
+	select {
+	case a := <-done:
+		return a.r, a.err
+	case <-ctx.Done():
+		return Resolution{}, ctx.Err()
+	}
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -15,12 +16,17 @@ const (
 	staleClaim = time.Minute
 	// freshRead bounds the read after a success that may show the past.
 	freshRead = 5 * time.Second
-	// slowTries and slowFor are how often and how long an answer that is not Flavoso's is tried again
+	// slowTries and slowFor are how often and how long answers in a row that are not Flavoso's are met
 	// before the operation is blocked.
 	slowTries = 10
 	slowFor   = 30 * time.Minute
 	// briefly bounds the growth of the delay while the first request still runs (F8): about four seconds.
 	briefly = 3
+	// secondLook is how long after a surprising refusal what is not repeat-safe is looked for once more:
+	// the request that explains it may still be running.
+	secondLook = 10 * time.Second
+	// cutTries is how often a success whose body breaks off is asked for again; then it is taken as it is.
+	cutTries = 10
 	// maxGenerations bounds how often a derived key that others use moves on.
 	maxGenerations = 8
 )
@@ -55,7 +61,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	}
 	if !t.clean {
 		if s, over := t.beforeRepeat(ctx); over {
-			return s
+			return t.withEvidence(s)
 		}
 	}
 	token, err := c.tokens.get(ctx)
@@ -65,15 +71,20 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	if t.stale() {
 		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now()})
 	}
-	x := d.cfg.Sender.Send(ctx, rec.Request, rec.WireKey, token)
+	x := d.cfg.Sender.SendGated(ctx, rec.Request, rec.WireKey, token, func() bool { return !t.stale() })
 	switch {
+	case errors.Is(x.Err, wire.ErrWithheld):
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: t.answered(x, wire.Verdict{})}
 	case errors.Is(x.Err, wire.ErrBadToken):
 		return t.noToken()
 	case errors.Is(x.Err, wire.ErrBadRequest):
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unsendable", x.Err.Error())})
 	}
 	v := d.judge(c, x, wire.Facts{Clean: t.clean})
-	return t.decide(ctx, x, v, token)
+	if v.Class != wire.NotAuthored {
+		d.foreign.forget(rec.ID)
+	}
+	return t.withEvidence(t.decide(ctx, x, v, token))
 }
 
 // stale reports whether too much time has passed since the claim, on the monotonic or the wall clock.
@@ -101,6 +112,9 @@ func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
 		}
 		return outbox.Settlement{}, false
 	}
+	if t.evidence() != nil && t.d.cfg.Policy.Asks(rec) {
+		return outbox.Settlement{}, false // nobody needs to decide what is known to be done
+	}
 	f := t.d.find(ctx, t.c, rec)
 	switch {
 	case f.Wish == Fulfilled:
@@ -127,6 +141,9 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 
 	case wire.SuccessCut:
 		// It is done; only the body is missing, and a repeat brings it.
+		if rec.Attempts >= cutTries && t.evidence() != nil {
+			return t.takeEvidence(last)
+		}
 		return t.again(outbox.Settlement{Last: last, Result: t.result(x, v)})
 
 	case wire.InProgress:
@@ -140,7 +157,11 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return t.readThenJudge(ctx, x, v, last)
 
 	case wire.KeyReused:
-		if !rec.KeyDerived {
+		switch {
+		case !t.clean && !rec.RepeatSafe && !rec.KeyDerived:
+			// An earlier attempt may have been executed before somebody else used the key.
+			return t.readThenJudge(ctx, x, v, last)
+		case !rec.KeyDerived || !d.cfg.Policy.CanFind(rec):
 			return t.rejected(x, v, last)
 		}
 		f := d.find(ctx, t.c, rec)
@@ -153,6 +174,8 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 			return t.again(outbox.Settlement{Last: last})
 		case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:
 			return t.rejected(x, v, last)
+		case t.firstSurprise(v):
+			return t.lookAgain(last)
 		}
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), NextGeneration: true, Last: last}
 
@@ -161,16 +184,20 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 
 	case wire.Unauthorized:
 		d.refused(ctx, t.c, token)
-		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: last}
+		return t.notHeard(x, last)
 
 	case wire.Forbidden:
 		// The token may be refused as a whole, or only for this call: a read that it must be good for tells.
 		switch control := d.controlRead(ctx, t.c); control.Class {
 		case wire.Unauthorized, wire.Forbidden:
 			d.refused(ctx, t.c, token)
-			return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: last}
-		case wire.Success, wire.Conflict, wire.Rejected:
-			return t.rejected(x, v, last)
+			return t.notHeard(x, last)
+		case wire.Success, wire.SuccessCut, wire.Conflict, wire.Rejected:
+			if t.clean {
+				return t.rejected(x, v, last)
+			}
+			// It is decided before the key is looked at (D10), and says nothing about the earlier attempt (D11).
+			return t.readThenJudge(ctx, x, v, last)
 		}
 		return t.again(outbox.Settlement{Last: last})
 
@@ -179,13 +206,15 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(delay), Last: last}
 
 	case wire.NotAuthored:
-		if rec.Attempts >= slowTries && d.cfg.Now().Sub(rec.Exposure.At) >= slowFor && d.controlRead(ctx, t.c).Authored {
+		if d.foreign.met(rec.ID) && d.controlRead(ctx, t.c).Authored {
+			d.foreign.forget(rec.ID)
 			return outbox.Settlement{To: outbox.Blocked, Last: last, Result: t.reason("not_from_flavoso",
 				"something between here and Flavoso answers in its place")}
 		}
 		// Whatever stands in the way will not be gone in a moment.
 		d.failed(t.c, rec.Lane, false)
-		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(d.cfg.Delay(rec.Attempts + 4)), Last: last}
+		delay := max(d.cfg.Delay(rec.Attempts+4), upward(v.RetryAfter))
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(delay), Last: last}
 	}
 	d.failed(t.c, rec.Lane, x.NeverSent)
 	return t.again(outbox.Settlement{NeverSent: x.NeverSent, Last: last})
@@ -198,13 +227,16 @@ func (t *try) success(ctx context.Context, x wire.Exchange, v wire.Verdict) *out
 	if t.clean && !v.Replayed {
 		return r
 	}
-	if !t.d.cfg.Policy.CanFind(t.rec) {
+	r.ByOther = t.clean // nothing of this operation was sent before: the first answer was somebody else's
+	if !t.d.cfg.Policy.CanFind(t.rec) || t.d.cfg.Policy.Asks(t.rec) {
 		r.Stale = v.Replayed
 		return r
 	}
-	ctx, cancel := context.WithTimeout(ctx, freshRead)
+	// The attempt may have used up its own time.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freshRead)
 	defer cancel()
-	if f := t.d.find(ctx, t.c, t.rec); f.Body != nil {
+	defer context.AfterFunc(t.d.ctx, cancel)()
+	if f := t.d.find(ctx, t.c, t.rec); f.Body != nil && (r.Resource == "" || r.Resource == f.Resource) {
 		r.Body, r.Resource = f.Body, f.Resource
 	} else {
 		r.Stale = true
@@ -226,8 +258,53 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 		return t.again(outbox.Settlement{Last: last})
 	case GivenUp:
 		return t.final(outbox.Settlement{To: outbox.Abandoned, Last: last, Result: t.found("given_up", f)})
+	case Open:
+		if t.firstSurprise(v) && !t.d.cfg.Policy.Asks(t.rec) {
+			return t.lookAgain(last)
+		}
 	}
 	return t.rejected(x, v, last)
+}
+
+// firstSurprise reports whether a refusal that an unfinished request could explain is met for the first
+// time by an operation that must not be done twice.
+func (t *try) firstSurprise(v wire.Verdict) bool {
+	return !t.rec.RepeatSafe && (v.Code == wire.CodeConflict || v.Code == wire.CodeKeyReused) &&
+		(t.rec.Last == nil || t.rec.Last.Code != v.Code)
+}
+
+func (t *try) lookAgain(last *outbox.Attempt) outbox.Settlement {
+	return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(secondLook), Last: last}
+}
+
+// notHeard settles an attempt that was turned away for its token: it did not happen. Where it was the one
+// request of its claim, the operation is as unsent as it was before.
+func (t *try) notHeard(x wire.Exchange, last *outbox.Attempt) outbox.Settlement {
+	return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), NeverSent: x.Single, Last: last}
+}
+
+// evidence is what an earlier attempt is known to have come to: a success whose body broke off. nil =
+// nothing is known.
+func (t *try) evidence() *outbox.Result {
+	if r := t.rec.Result; r != nil && r.Status >= 200 && r.Status < 300 {
+		return r
+	}
+	return nil
+}
+
+// takeEvidence ends an operation that is known to be done as succeeded, with what there is of the answer.
+func (t *try) takeEvidence(last *outbox.Attempt) outbox.Settlement {
+	r := t.evidence().Clone()
+	r.Truncated = true
+	return t.final(outbox.Settlement{To: outbox.Succeeded, Result: r, Last: last})
+}
+
+// withEvidence keeps what a repeat meets from contradicting a success that was already seen.
+func (t *try) withEvidence(s outbox.Settlement) outbox.Settlement {
+	if t.evidence() == nil || s.To == outbox.Succeeded || s.To.Waiting() && !s.NextGeneration {
+		return s
+	}
+	return t.takeEvidence(s.Last)
 }
 
 func (t *try) rejected(x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
@@ -287,8 +364,17 @@ func (t *try) answered(x wire.Exchange, v wire.Verdict) *outbox.Attempt {
 
 // result is what an answer says of the outcome.
 func (t *try) result(x wire.Exchange, v wire.Verdict) *outbox.Result {
-	return &outbox.Result{Status: x.Status, Code: v.Code, Message: v.Message, RequestID: v.RequestID,
+	r := &outbox.Result{Status: x.Status, Code: v.Code, Message: v.Message, RequestID: v.RequestID,
 		Header: x.Kept(), Body: x.Body, Truncated: x.Oversize, Replayed: v.Replayed, At: t.d.cfg.Now()}
+	if v.Class == wire.Success {
+		var resource struct {
+			ID string `json:"id"` // F17
+		}
+		if json.Unmarshal(x.Body, &resource) == nil {
+			r.Resource = resource.ID
+		}
+	}
+	return r
 }
 
 // found is an outcome that was read back rather than answered.

@@ -49,6 +49,7 @@ type Dispatcher struct {
 
 	clock   clock
 	waiters waiters
+	foreign foreign
 
 	mu          sync.Mutex
 	connections map[string]*connection

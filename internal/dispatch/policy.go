@@ -14,6 +14,8 @@ type Policy interface {
 	Known(kind string) bool
 	// CanFind reports whether Find can tell anything about the operation.
 	CanFind(rec *outbox.Record) bool
+	// Asks reports whether Find asks somebody to decide rather than read the resource.
+	Asks(rec *outbox.Record) bool
 	// Find finds out whether the operation's wish holds. get reads a target with the connection's
 	// credentials.
 	Find(ctx context.Context, rec *outbox.Record, get Getter) Finding

@@ -43,8 +43,12 @@ type Sender struct {
 // maxSilentReads bounds how often net/http sends one read.
 const maxSilentReads = 2
 
-// errRepeat ends an exchange in which net/http was about to send the request once more.
-var errRepeat = errors.New("the peer refused the request on the wire")
+var (
+	// errRepeat ends an exchange in which net/http was about to send the request once more.
+	errRepeat = errors.New("the peer refused the request on the wire")
+	// ErrWithheld ends an exchange that its gate stopped.
+	ErrWithheld = errors.New("the request was withheld")
+)
 
 // Exchange is what came of one request.
 type Exchange struct {
@@ -52,6 +56,9 @@ type Exchange struct {
 	// or the transport is an *http.Transport that looked for a connection and never got one. Error types
 	// prove nothing and are not looked at.
 	NeverSent bool
+	// Single says that no more than this one request can have reached a peer: the transport is an
+	// *http.Transport, which is kept from repeating it. What another transport does is not known.
+	Single bool
 	// Status is the HTTP status; 0 = there was no answer.
 	Status int
 	// Header holds the answer's headers.
@@ -76,6 +83,12 @@ type Exchange struct {
 // Of a write there is at most one request on the wire: redirects are not followed, and net/http is kept
 // from repeating it by itself when a reused connection dies or a stream is refused.
 func (s *Sender) Send(ctx context.Context, r outbox.Request, key, token string) Exchange {
+	return s.SendGated(ctx, r, key, token, nil)
+}
+
+// SendGated is Send with a gate: it is asked when a connection is there, as late as can be before the
+// first byte, and false withholds the request (ErrWithheld). A machine may have slept while it dialed.
+func (s *Sender) SendGated(ctx context.Context, r outbox.Request, key, token string, gate func() bool) Exchange {
 	x := Exchange{Start: time.Now()}
 	req, err := s.request(r, key, token)
 	if err == nil {
@@ -96,7 +109,11 @@ func (s *Sender) Send(ctx context.Context, r outbox.Request, key, token string) 
 	var sought, got, wrote atomic.Int32
 	trace := &httptrace.ClientTrace{
 		GetConn: func(string) { sought.Add(1) },
-		GotConn: func(httptrace.GotConnInfo) {
+		GotConn: func(info httptrace.GotConnInfo) {
+			if gate != nil && !gate() {
+				cancel(ErrWithheld)
+				info.Conn.Close() // net/http may write the request before it looks at the context
+			}
 			// net/http repeats a request without a body when an HTTP/2 peer resets its stream, even without
 			// end. The surplus request is stopped before its first byte.
 			got.Add(1)
@@ -108,13 +125,14 @@ func (s *Sender) Send(ctx context.Context, r outbox.Request, key, token string) 
 	}
 	// The transport is called directly: an http.Client would parse Location headers and add headers of
 	// its own, and a write needs neither.
+	_, own := s.Transport.(*http.Transport)
+	x.Single = own && most == 1
 	resp, err := s.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	switch {
 	case err != nil:
-		if context.Cause(ctx) == errRepeat {
-			err = errRepeat // rather than a cancellation that nobody asked for
+		if cause := context.Cause(ctx); cause == errRepeat || cause == ErrWithheld {
+			err = cause // rather than a cancellation that nobody asked for
 		}
-		_, own := s.Transport.(*http.Transport)
 		// 'sought' guards against protocols registered on the transport, which report no connection.
 		x.NeverSent = own && sought.Load() > 0 && got.Load() == 0
 		x.Err = redact(err, r.Target, token)
