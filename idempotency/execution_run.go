@@ -111,7 +111,7 @@ func (x *execution) abandon() {
 		err = x.save(func(ctx context.Context) error { return x.m.engine.Release(ctx, x.claim) })
 	}
 	if err != nil && !errors.Is(err, ErrFinished) {
-		x.m.log(x, "idempotency: claim of an aborted handler could not be settled; its lease decides", err)
+		x.m.log(x, "idempotency.not_settled", err)
 	}
 }
 
@@ -185,19 +185,19 @@ func (x *execution) settle(ended bool) reply {
 		return ok
 	case errors.Is(err, ErrOwnershipLost):
 		x.m.observe(Event{Kind: EventOwnershipLost, Operation: x.claim.Scope.Operation, Err: err})
-		x.m.log(x, "idempotency: ownership lost, the handler's answer is not published", err)
+		x.m.log(x, "idempotency.ownership_lost", err)
 		return x.unknown(err)
 	case act == release:
 		// The answer is true all the same; the key is free again when the lease has ended.
-		x.m.log(x, "idempotency: key could not be released; its lease decides", err)
+		x.m.log(x, "idempotency.not_released", err)
 		return ok
 	case act == park:
-		x.m.log(x, "idempotency: operation could not be marked uncertain; its lease decides", err)
+		x.m.log(x, "idempotency.not_marked_uncertain", err)
 		return ok
 	}
-	x.m.log(x, "idempotency: result could not be saved", err)
+	x.m.log(x, "idempotency.not_saved", err)
 	if err := x.markUncertain("the result could not be saved"); err != nil {
-		x.m.log(x, "idempotency: operation could not be marked uncertain; its lease decides", err)
+		x.m.log(x, "idempotency.not_marked_uncertain", err)
 	}
 	return x.unknown(err)
 }
@@ -211,7 +211,7 @@ func (x *execution) markUncertain(note string) error {
 	err := x.save(func(ctx context.Context) error { return x.m.engine.MarkUncertain(ctx, x.claim, note) })
 	if err == nil {
 		x.m.observe(Event{Kind: EventUncertain, Operation: x.claim.Scope.Operation})
-		x.m.log(x, "idempotency: operation is uncertain and waits for reconciliation: "+note, nil)
+		x.m.log(x, "idempotency.uncertain", nil, "note", note)
 	}
 	return err
 }
@@ -227,7 +227,7 @@ func (x *execution) spill() bool {
 	}
 	err := x.save(func(ctx context.Context) error { return x.m.engine.MarkEffect(ctx, x.claim) })
 	if err != nil && !errors.Is(err, ErrFinished) {
-		x.m.log(x, "idempotency: a large answer is held back: its effect could not be marked", err)
+		x.m.log(x, "idempotency.held_back", err)
 		return false
 	}
 	x.spilled = true

@@ -140,7 +140,7 @@ func (g *Gate) Admit(w http.ResponseWriter, r *http.Request) (req ClaimRequest, 
 		if err == nil {
 			err = errors.New("idempotency: Options.Tenant returned an empty name")
 		}
-		g.opts.Logger.ErrorContext(r.Context(), "idempotency: no tenant", "method", r.Method, "path", r.URL.Path, "error", err)
+		g.opts.Logger.ErrorContext(r.Context(), "idempotency.no_tenant", "method", r.Method, "path", r.URL.Path, "error", err)
 		g.refuse(w, r, Problem{Status: http.StatusInternalServerError, Code: ProblemTenantMissing,
 			Detail: "The caller could not be determined.", Err: err})
 		return req, nil, Answered
@@ -227,7 +227,7 @@ func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, res ClaimResult) {
 		p.Status, p.Code = http.StatusConflict, ProblemResultGone
 		p.Detail = "The operation is finished, but its answer cannot be repeated. It is not run again."
 		if res.Err != nil {
-			g.opts.Logger.ErrorContext(r.Context(), "idempotency: stored result cannot be read",
+			g.opts.Logger.ErrorContext(r.Context(), "idempotency.result_unreadable",
 				"operation", res.Record.Scope.Operation, "id", res.Record.Scope.ID().String(), "error", res.Err)
 		}
 	default:
@@ -246,7 +246,7 @@ func (g *Gate) unknown(err error) Problem {
 
 // Unavailable answers 503: the engine is down and nothing ran.
 func (g *Gate) Unavailable(w http.ResponseWriter, r *http.Request, err error) {
-	g.opts.Logger.ErrorContext(r.Context(), "idempotency: engine unavailable, request refused",
+	g.opts.Logger.ErrorContext(r.Context(), "idempotency.engine_unavailable",
 		"operation", g.opts.Operation(r), "error", err)
 	g.opts.WriteProblem(w, r, Problem{Status: http.StatusServiceUnavailable, Code: ProblemUnavailable, RetryAfter: g.retryAfter(), Err: err,
 		Detail: "The operation was not carried out. Repeat it later, with the same key."})

@@ -49,7 +49,7 @@ func (x *execution) heartbeat() {
 		x.cancel(ErrOwnershipLost)
 	case x.beatCtx.Err() != nil:
 	case !time.Now().Before(x.leaseEnds):
-		x.m.log(x, "idempotency: lease ended, it could not be extended", err)
+		x.m.log(x, "idempotency.lease_ended", err)
 		x.cancel(ErrLeaseEnded)
 	default:
 		x.m.observe(Event{Kind: EventEngineError, Operation: x.claim.Scope.Operation, Err: err})

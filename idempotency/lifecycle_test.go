@@ -130,7 +130,7 @@ func TestAStaleOwnersAnswerIsNotPublished(t *testing.T) {
 		wg.Wait()
 		require.Equal(t, "owner", s.post("k", "{}").Body.String())
 		require.Equal(t, 1, s.seen(idempotency.EventOwnershipLost))
-		require.Contains(t, s.logged(), "ownership lost")
+		require.Contains(t, s.logged(), "idempotency.ownership_lost")
 	})
 }
 

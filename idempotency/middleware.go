@@ -109,7 +109,7 @@ func (m *middleware) await(ctx context.Context, req ClaimRequest, res ClaimResul
 func (m *middleware) engineDown(w http.ResponseWriter, r *http.Request, next http.Handler, body []byte, err error) {
 	if m.opts.FailOpen != nil && m.opts.FailOpen(r) {
 		m.observe(Event{Kind: EventFailedOpen, Operation: m.opts.Operation(r), Err: err})
-		m.opts.Logger.WarnContext(r.Context(), "idempotency: engine unavailable, handler runs unprotected",
+		m.opts.Logger.WarnContext(r.Context(), "idempotency.failed_open",
 			"operation", m.opts.Operation(r), "error", err)
 		next.ServeHTTP(w, WithBody(r, body))
 		return
@@ -132,10 +132,11 @@ func (m *middleware) send(w http.ResponseWriter, r *http.Request, rep reply) {
 	}
 }
 
-func (m *middleware) log(x *execution, msg string, err error) {
+func (m *middleware) log(x *execution, name string, err error, more ...any) {
 	args := []any{"operation", x.claim.Scope.Operation, "id", x.claim.Scope.ID().String(), "generation", x.claim.Generation}
+	args = append(args, more...)
 	if err != nil {
 		args = append(args, "error", err)
 	}
-	m.opts.Logger.WarnContext(x, msg, args...)
+	m.opts.Logger.WarnContext(x, name, args...)
 }

@@ -256,7 +256,7 @@ func TestTenantIsRequired(t *testing.T) {
 			s := newService(t, idempotency.Options{Tenant: f}, answering(200, ""))
 			wantProblem(t, s.post("k", "{}"), 500, idempotency.ProblemTenantMissing)
 			require.Zero(t, s.ran())
-			require.Contains(t, s.logged(), "no tenant")
+			require.Contains(t, s.logged(), "idempotency.no_tenant")
 		})
 	}
 }

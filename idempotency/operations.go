@@ -98,7 +98,7 @@ func (o *Operations) serve(w http.ResponseWriter, r *http.Request, x *execution,
 		defer func() { done <- out }()
 		defer func() {
 			if !out.returned { // here nobody above would recover: one request must not end the process
-				x.m.opts.Logger.ErrorContext(x, "idempotency: handler did not return", "operation", x.claim.Scope.Operation,
+				x.m.opts.Logger.ErrorContext(x, "idempotency.handler_panicked", "operation", x.claim.Scope.Operation,
 					"id", x.claim.Scope.ID().String(), "panic", fmt.Sprint(recover()), "stack", string(debug.Stack()))
 			}
 		}()
