@@ -22,6 +22,10 @@ type Client struct {
 	Orders *OrdersService
 	// Bookings are the table reservations of the restaurant.
 	Bookings *BookingsService
+	// Menu is the menu of the restaurant, and what of it can be had.
+	Menu *MenuService
+	// Store is the restaurant itself: its pauses and its opening hours.
+	Store *StoreService
 	// Operations are what the outbox holds.
 	Operations *OperationsService
 
@@ -64,6 +68,8 @@ func Open(cfg Config) (*Client, error) {
 	}
 	c.Orders = &OrdersService{client: c}
 	c.Bookings = &BookingsService{client: c}
+	c.Menu = &MenuService{client: c}
+	c.Store = &StoreService{client: c}
 	c.Operations = &OperationsService{client: c}
 	c.outcomes = newOutcomes(c)
 	c.ctx, c.stop = context.WithCancel(context.Background())

@@ -1,0 +1,64 @@
+package flavoso
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// Store is the restaurant as Flavoso shows it. Its form is assumed (A26).
+type Store struct {
+	Object                    string          `json:"object"` // "store"
+	ID                        string          `json:"id"`
+	Name                      string          `json:"name"`
+	Timezone                  string          `json:"timezone"` // IANA, e.g. "Europe/Berlin"
+	Currency                  string          `json:"currency"` // ISO 4217
+	PausedUntil               time.Time       `json:"paused_until,omitzero"`
+	PauseReason               string          `json:"pause_reason,omitzero"`
+	DefaultPreparationMinutes int             `json:"default_preparation_minutes"`
+	UpdatedAt                 time.Time       `json:"updated_at,omitzero"`
+	Version                   int64           `json:"version"`
+	Raw                       json.RawMessage `json:"-"` // the object as it came, with fields unknown here
+}
+
+// Paused reports whether the restaurant takes no orders at t because of a pause.
+func (s *Store) Paused(t time.Time) bool { return t.Before(s.PausedUntil) }
+
+// UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are ignored and stay reachable in Raw; null
+// changes nothing.
+func (s *Store) UnmarshalJSON(data []byte) error {
+	type plain Store
+	if string(data) == "null" {
+		return nil
+	}
+	var v plain
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*s = Store(v)
+	s.Raw = bytes.Clone(data)
+	return nil
+}
+
+// UpdateStoreParams change the restaurant; absent fields stay as they are.
+type UpdateStoreParams struct {
+	PausedUntil               Patch[time.Time] `json:"paused_until,omitzero"` // Null resumes
+	PauseReason               Patch[string]    `json:"pause_reason,omitzero"`
+	DefaultPreparationMinutes Patch[int]       `json:"default_preparation_minutes,omitzero"` // minutes
+}
+
+func (p UpdateStoreParams) validate() error {
+	switch minutes, given := p.DefaultPreparationMinutes.Get(); {
+	case p == (UpdateStoreParams{}):
+		return &ParamError{Field: "body", Rule: "must change something"}
+	case p.DefaultPreparationMinutes.isNull():
+		return &ParamError{Field: "default_preparation_minutes", Rule: "cannot be cleared"}
+	case given && (minutes < 1 || minutes > maxPreparationMinutes):
+		return &ParamError{Field: "default_preparation_minutes", Rule: "must be 1 to 10080"}
+	}
+	reason, _ := p.PauseReason.Get()
+	return firstError(
+		validatePatchTime("paused_until", p.PausedUntil),
+		validateText("pause_reason", reason),
+	)
+}
