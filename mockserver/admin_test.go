@@ -168,3 +168,34 @@ func TestAdminAPIRefusesNonsenseLoudly(t *testing.T) {
 		assert.NotNil(t, a.field("error"), call)
 	}
 }
+
+// FuzzAdmin sends anything to every admin call: an answer or a refusal, and the server goes on.
+func FuzzAdmin(f *testing.F) {
+	for _, seed := range []string{"", "{}", "null", "[]", `{"connection":"a","order":{"items":[null],"totals":null}}`, `{"fault":"drip"}`, `{"fault":"status","code":204}`,
+		`{"advance":"-9000h"}`, `{"now":"0001-01-01T00:00:00Z"}`, `{"hold_for":"1ns"}`, `{"max_body":1}`, `{"version":1,"keys":{"version":1}}`,
+		`{"version":1,"keys":{"version":1},"connections":[{"name":"store-42","orders":[null],"bookings":[null],"menu":null}]}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		rec := &recorder{}
+		srv := mockserver.Start(rec, mockserver.InMemory())
+		defer rec.end()
+		c := newClient(t, srv)
+		for _, call := range []string{"orders", "connections", "clock", "switches", "restore", "faults"} {
+			if a := c.admin("POST", call, body); a.err != nil || a.status >= 500 {
+				t.Fatalf("%s: %d %v %s", call, a.status, a.err, a.body)
+			}
+			for _, look := range []string{"status", "orders?connection=store-42", "idempotency", "faults"} {
+				if a := c.admin("GET", look, ""); a.err != nil || a.status >= 500 {
+					t.Fatalf("%s after %s: %d %v %s", look, call, a.status, a.err, a.body)
+				}
+			}
+			srv.ClearFaults()
+			for _, read := range []string{"/orders", "/menu", "/store", "/store/hours", "/menu/availability", "/bookings"} {
+				if a := c.get(read); a.err != nil || a.status >= 500 {
+					t.Fatalf("%s after %s: %d %v %s", read, call, a.status, a.err, a.body)
+				}
+			}
+		}
+	})
+}

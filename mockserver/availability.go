@@ -49,7 +49,7 @@ func (t *availabilityTable) set(of availabilityOf, a availability) bool {
 
 // keep drops the entries whose ids the new menu does not have.
 func (t *availabilityTable) keep(d menuDoc) {
-	ids := d.define(new(faults))
+	ids := d.define(new(findings))
 	maps.DeleteFunc(t.of, func(of availabilityOf, _ availability) bool {
 		return (of.kind == "item_id" && !ids.items[of.id]) || (of.kind == "modifier_id" && !ids.modifiers[of.id])
 	})
@@ -88,12 +88,12 @@ func postAvailability(c *call) answer {
 	if p := c.decode(&in); p != nil {
 		return refuse(p)
 	}
-	var f faults
+	var f findings
 	if len(in.Changes) == 0 {
 		f.add("/changes", "required", "changes is required and must not be empty")
 	}
 	targets := make([]availabilityOf, len(in.Changes))
-	ids := c.conn.menu.doc.define(new(faults))
+	ids := c.conn.menu.doc.define(new(findings))
 	for i, ch := range in.Changes {
 		targets[i] = ch.check(&f, fmt.Sprintf("/changes/%d", i), c, ids)
 	}
@@ -111,7 +111,7 @@ func postAvailability(c *call) answer {
 	return ok(c.conn.availability.list(c.now))
 }
 
-func (ch availabilityChange) check(f *faults, at string, c *call, ids menuIDs) availabilityOf {
+func (ch availabilityChange) check(f *findings, at string, c *call, ids menuIDs) availabilityOf {
 	var of availabilityOf
 	switch {
 	case ch.ItemID != "" && ch.ModifierID == "" && ch.ExternalID == "":

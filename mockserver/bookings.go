@@ -133,7 +133,7 @@ func createBooking(c *call) answer {
 }
 
 func (b *Booking) check(now time.Time) *problem {
-	var f faults
+	var f findings
 	if b.PartySize < 1 || b.PartySize > maxPartySize {
 		f.add("/party_size", "out_of_range", fmt.Sprintf("party_size must be 1 to %d", maxPartySize))
 	}
@@ -181,7 +181,7 @@ func updateBooking(c *call, b *Booking) answer {
 	if p := c.decode(&in); p != nil {
 		return refuse(p)
 	}
-	var f faults
+	var f findings
 	for _, null := range []struct {
 		pointer string
 		is      bool

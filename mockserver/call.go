@@ -61,7 +61,7 @@ func decodeJSON(body []byte, v any) *problem {
 	if err == nil {
 		return nil
 	}
-	if p := typeFaults(body, reflect.TypeOf(v)).problem(); p != nil {
+	if p := wrongTypes(body, reflect.TypeOf(v)).problem(); p != nil {
 		return p
 	}
 	return &problem{Code: codeInvalidRequest, Message: "the body is not valid JSON: " + err.Error()}

@@ -1,6 +1,8 @@
 package mockserver_test
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
@@ -210,4 +212,64 @@ func ExampleLargeOrder() {
 	fmt.Println(len(o.Items), "lines")
 	// Output:
 	// 300 lines
+}
+
+// The world acts too: a guest cancels while the till is about to accept. Accept gives the order back as it
+// is (F13).
+func ExampleServer_CancelOrder() {
+	srv := newServer()
+	defer srv.Close()
+	id := srv.AddOrder("store-42", mockserver.Order{})
+	if err := srv.CancelOrder("store-42", id); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(till(srv)("POST", "/orders/"+id+"/accept", "k"))
+	o, _ := srv.Order("store-42", id)
+	fmt.Println(o.Status, "by", o.Cancellation.By, len(srv.Effects()))
+	// Output:
+	// 200 OK
+	// cancelled by customer 0
+}
+
+// Keys shows what the server holds of a key.
+func ExampleServer_Keys() {
+	srv := newServer()
+	defer srv.Close()
+	id := srv.AddOrder("store-42", mockserver.Order{})
+	till(srv)("POST", "/orders/"+id+"/accept", "accept-it")
+	for _, k := range srv.Keys("store-42") {
+		fmt.Println(k.Key, k.State, k.Status, k.ExpiresAt.Sub(k.CreatedAt).Round(time.Hour))
+	}
+	// Output:
+	// accept-it completed 200 24h0m0s
+}
+
+// A test waits for a request to arrive instead of sleeping.
+func ExampleServer_WaitForRequests() {
+	srv := newServer()
+	defer srv.Close()
+	go till(srv)("GET", "/store", "")
+	rs, err := srv.WaitForRequests(context.Background(), func(rs []mockserver.Request) bool { return len(rs) > 0 })
+	fmt.Println(rs[0].Method, rs[0].Target, err)
+	// Output:
+	// GET /v1/store <nil>
+}
+
+// With TLS the certificate is made for this server, and CertPool trusts it.
+func ExampleWithTLS() {
+	srv, err := mockserver.New(mockserver.WithTLS())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: srv.CertPool()}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(srv.BaseURL() + "/store")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status) // no token was sent
+	// Output:
+	// 401 Unauthorized
 }

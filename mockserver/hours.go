@@ -81,7 +81,7 @@ type span struct {
 const dayMinutes = 24 * 60
 
 func (h *hours) check(overlapsAllowed bool) *problem {
-	var f faults
+	var f findings
 	if h.Timezone == "" {
 		f.add("/timezone", "required", "timezone is required")
 	} else if _, err := time.LoadLocation(h.Timezone); err != nil || h.Timezone == "Local" {
@@ -103,7 +103,7 @@ func (h *hours) check(overlapsAllowed bool) *problem {
 			week[day] = append(week[day], spans...)
 		}
 	}
-	overlaps := new(faults)
+	overlaps := new(findings)
 	for day := range week {
 		checkOverlaps(overlaps, week[day], week[(day+1)%7])
 	}
@@ -114,7 +114,7 @@ func (h *hours) check(overlapsAllowed bool) *problem {
 	return f.problem()
 }
 
-func (h *hours) checkSpecialDays(f, overlaps *faults, week [7][]span) {
+func (h *hours) checkSpecialDays(f, overlaps *findings, week [7][]span) {
 	special := map[time.Time][]span{}
 	var dates []time.Time
 	for i, d := range h.SpecialDays {
@@ -153,7 +153,7 @@ func (h *hours) checkSpecialDays(f, overlaps *faults, week [7][]span) {
 }
 
 // readRanges reads the ranges of one day and reports those that are not times.
-func readRanges(f *faults, at string, ranges []timeRange) []span {
+func readRanges(f *findings, at string, ranges []timeRange) []span {
 	var out []span
 	for i, r := range ranges {
 		s := span{pointer: fmt.Sprintf("%s/ranges/%d", at, i)}
@@ -191,7 +191,7 @@ func clockTime(s string) (minutes int, ok bool) {
 }
 
 // checkOverlaps reports ranges of a day that overlap each other or, past midnight, the next day's.
-func checkOverlaps(f *faults, day, next []span) {
+func checkOverlaps(f *findings, day, next []span) {
 	for i, a := range day {
 		for _, b := range day[i+1:] {
 			if a.start < b.end && b.start < a.end {
@@ -202,7 +202,7 @@ func checkOverlaps(f *faults, day, next []span) {
 	checkSpill(f, day, next)
 }
 
-func checkSpill(f *faults, day, next []span) {
+func checkSpill(f *findings, day, next []span) {
 	for _, a := range day {
 		for _, b := range next {
 			if a.pointer != b.pointer && a.end > b.start+dayMinutes {

@@ -117,7 +117,7 @@ type menuIDs struct {
 }
 
 func (d *menuDoc) check() *problem {
-	var f faults
+	var f findings
 	if len(d.Currency) != 3 {
 		f.add("/currency", "format", "currency must be an ISO 4217 code")
 	}
@@ -165,7 +165,7 @@ func (d *menuDoc) check() *problem {
 	return f.problem()
 }
 
-func (d *menuDoc) define(f *faults) menuIDs {
+func (d *menuDoc) define(f *findings) menuIDs {
 	ids := menuIDs{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	define := func(at, id string, seen map[string]bool) {
 		switch {
@@ -192,13 +192,13 @@ func (d *menuDoc) define(f *faults) menuIDs {
 	return ids
 }
 
-func checkName(f *faults, at, name string) {
+func checkName(f *findings, at, name string) {
 	if name == "" {
 		f.add(at+"/name", "required", "name is required")
 	}
 }
 
-func checkPrice(f *faults, at string, m Money, currency string) {
+func checkPrice(f *findings, at string, m Money, currency string) {
 	if m.Amount < 0 {
 		f.add(at+"/amount", "out_of_range", "a price must not be negative")
 	}
@@ -207,7 +207,7 @@ func checkPrice(f *faults, at string, m Money, currency string) {
 	}
 }
 
-func checkRefs(f *faults, at, what string, refs []string, defined map[string]bool) {
+func checkRefs(f *findings, at, what string, refs []string, defined map[string]bool) {
 	for i, id := range refs {
 		if !defined[id] {
 			f.add(fmt.Sprintf("%s/%d", at, i), "unknown", fmt.Sprintf("there is no %s %q", what, id))
@@ -216,7 +216,7 @@ func checkRefs(f *faults, at, what string, refs []string, defined map[string]boo
 }
 
 // checkCycles reports modifier groups that contain themselves by way of their modifiers.
-func (d *menuDoc) checkCycles(f *faults) {
+func (d *menuDoc) checkCycles(f *findings) {
 	index := map[string]int{}
 	for i, g := range d.ModifierGroups {
 		index[g.ID] = i

@@ -73,7 +73,7 @@ func acceptOrder(c *call, o *Order) answer {
 	if p := c.decode(&in); p != nil {
 		return refuse(p)
 	}
-	var f faults
+	var f findings
 	if in.PreparationMinutes != nil && in.ReadyAt != nil {
 		f.add("/ready_at", "exclusive", "give preparation_minutes or ready_at, not both")
 	}
@@ -101,7 +101,7 @@ func acceptOrder(c *call, o *Order) answer {
 	return c.changed(o, "orders.accept")
 }
 
-func (c *call) checkReadyTime(f *faults, pointer string, t time.Time) {
+func (c *call) checkReadyTime(f *findings, pointer string, t time.Time) {
 	within := c.server.Switches().ReadyWithin
 	switch {
 	case t.Before(c.now):
@@ -132,7 +132,7 @@ func acknowledgeOrder(c *call, o *Order) answer {
 	}
 	switch {
 	case in.ExternalID == "":
-		var f faults
+		var f findings
 		f.add("/external_id", "required", "external_id is required")
 		return refuse(f.problem())
 	case o.ExternalID == in.ExternalID: // F14
@@ -158,7 +158,7 @@ func (c *call) decodeEnding(o *Order) (ending, *problem) {
 	if p := c.decode(&in); p != nil {
 		return in, p
 	}
-	var f faults
+	var f findings
 	switch {
 	case in.Reason == "":
 		f.add("/reason", "required", "reason is required")
@@ -224,7 +224,7 @@ func setOrderStatus(c *call, o *Order) answer {
 	to, from := slices.Index(orderProgress, in.Status), slices.Index(orderProgress, o.Status)
 	switch {
 	case to <= 0:
-		var f faults
+		var f findings
 		f.add("/status", "unknown", fmt.Sprintf("%q cannot be set; rejecting and cancelling have calls of their own", in.Status))
 		return refuse(f.problem())
 	case to == from: // F13
@@ -255,7 +255,7 @@ func updateOrder(c *call, o *Order) answer {
 	if p := c.decode(&in); p != nil {
 		return refuse(p)
 	}
-	var f faults
+	var f findings
 	ready := in.EstimatedReadyAt
 	if ready.set && !ready.null {
 		c.checkReadyTime(&f, "/estimated_ready_at", ready.v)

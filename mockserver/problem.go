@@ -70,15 +70,15 @@ func notFound(what, id string) *problem {
 	return &problem{Code: codeNotFound, Message: "no " + what + " with the id " + id}
 }
 
-// faults collects everything that is wrong with a body, so that one answer names all of it.
-type faults []detail
+// findings collects everything that is wrong with a body, so that one answer names all of it.
+type findings []detail
 
-func (f *faults) add(pointer, code, message string) {
+func (f *findings) add(pointer, code, message string) {
 	*f = append(*f, detail{pointer, code, message})
 }
 
 // problem returns nil when nothing is wrong.
-func (f faults) problem() *problem {
+func (f findings) problem() *problem {
 	if len(f) == 0 {
 		return nil
 	}

@@ -2,8 +2,10 @@ package mockserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/flavoso/flavoso-go/idempotency"
@@ -94,6 +96,9 @@ func (s *Server) Restore(data []byte) error {
 }
 
 func (cs connectionSnapshot) restore(seed uint64) (*connection, error) {
+	if cs.Name == "" || cs.Scope == "" || cs.Menu == nil || slices.Contains(cs.Orders, nil) || slices.Contains(cs.Bookings, nil) {
+		return nil, errors.New("incomplete")
+	}
 	c := &connection{
 		name: cs.Name, scope: cs.Scope, orderList: cs.Orders, bookingList: cs.Bookings, store: cs.Store,
 		hours: cs.Hours, orders: map[string]*Order{}, bookings: map[string]*Booking{},

@@ -54,7 +54,7 @@ func updateStore(c *call) answer {
 	if p := c.decode(&in); p != nil {
 		return refuse(p)
 	}
-	var f faults
+	var f findings
 	if in.PausedUntil.set && !in.PausedUntil.null && !in.PausedUntil.v.After(c.now) {
 		f.add("/paused_until", "in_past", "paused_until lies in the past")
 	}

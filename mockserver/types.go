@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// typeFaults compares a JSON document with the type it is to become, and reports every value of the wrong
+// wrongTypes compares a JSON document with the type it is to become, and reports every value of the wrong
 // type with its pointer. encoding/json stops at the first one and does not count list entries.
-func typeFaults(body []byte, t reflect.Type) faults {
+func wrongTypes(body []byte, t reflect.Type) findings {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil {
 		return nil
 	}
-	var f faults
+	var f findings
 	f.compare("", v, t)
 	return f
 }
@@ -27,7 +27,7 @@ func typeFaults(body []byte, t reflect.Type) faults {
 // hasElem is a type that stands for another one, such as optional.
 type hasElem interface{ elem() reflect.Type }
 
-func (f *faults) compare(pointer string, v any, t reflect.Type) {
+func (f *findings) compare(pointer string, v any, t reflect.Type) {
 	if v == nil {
 		return // null is absent, or the operation's own business
 	}
@@ -80,7 +80,7 @@ func (f *faults) compare(pointer string, v any, t reflect.Type) {
 	}
 }
 
-func (f *faults) compareFields(pointer string, fields map[string]any, t reflect.Type) {
+func (f *findings) compareFields(pointer string, fields map[string]any, t reflect.Type) {
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if name == "" {

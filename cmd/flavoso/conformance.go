@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ func newConformance() *cobra.Command {
 		target    conformance.Target
 		asJSON    bool
 		noControl bool
+		template  string
 	)
 	cmd := &cobra.Command{
 		Use:   "conformance --url URL --token TOKEN",
@@ -42,6 +44,12 @@ Tokens can come from the environment: FLAVOSO_TOKEN and FLAVOSO_SECOND_TOKEN.`,
 			}
 			if target.SecondToken == "" {
 				target.SecondToken = os.Getenv("FLAVOSO_SECOND_TOKEN")
+			}
+			if template != "" {
+				var err error
+				if target.Booking, err = bookingFrom(template); err != nil {
+					return err
+				}
 			}
 			if !noControl {
 				// No mock server: then the clauses that need one are skipped, and say so.
@@ -68,8 +76,24 @@ Tokens can come from the environment: FLAVOSO_TOKEN and FLAVOSO_SECOND_TOKEN.`,
 	f.StringVar(&target.Token, "token", "", "an access token (or FLAVOSO_TOKEN)")
 	f.StringVar(&target.SecondToken, "second-token", "", "a token of another connection, for F4 (or FLAVOSO_SECOND_TOKEN)")
 	f.BoolVar(&asJSON, "json", false, "print the results as JSON")
+	f.StringVar(&template, "booking-file", "", "the body of a booking, where the server wants another one; {ref} and {starts_at} are filled in")
 	f.BoolVar(&noControl, "no-control", false, "do not use a mock server's admin API")
 	return cmd
+}
+
+// bookingFrom makes bookings from a file: {ref} becomes the reference, {starts_at} an instant a month ahead.
+func bookingFrom(file string) (func(ref string, now time.Time) []byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(string(text), "{ref}") {
+		return nil, fmt.Errorf("%s has no {ref}: bookings of the check must differ", file)
+	}
+	return func(ref string, now time.Time) []byte {
+		at := now.AddDate(0, 1, 0).UTC().Truncate(time.Hour).Format(time.RFC3339)
+		return []byte(strings.NewReplacer("{ref}", ref, "{starts_at}", at).Replace(string(text)))
+	}, nil
 }
 
 func count(results []conformance.Result, s conformance.Status) int {

@@ -180,6 +180,36 @@ func TestConformanceAgainstTheMock(t *testing.T) {
 	}
 }
 
+func TestConformanceTakesAnotherBooking(t *testing.T) {
+	srv, err := mockserver.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "booking.json"), filepath.Join(dir, "bad.json")
+	for file, text := range map[string]string{
+		good: `{"external_id":"{ref}","starts_at":"{starts_at}","party_size":7,"customer":{"name":"{ref}"}}`, bad: `{"party_size":7}`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	args := []string{"conformance", "--url", srv.BaseURL(), "--token", srv.Token("store-42"), "--booking-file"}
+	if status := run(t.Context(), append(args, good), &stdout, &stderr); status != 0 {
+		t.Errorf("status %d\n%s%s", status, stdout.String(), stderr.String())
+	}
+	if b := srv.Bookings("store-42"); len(b) == 0 || b[0].PartySize != 7 || !strings.HasPrefix(b[0].Customer.Name, "conformance-") {
+		t.Errorf("bookings: %+v", b)
+	}
+	for _, file := range []string{bad, filepath.Join(dir, "none.json")} {
+		if status := run(t.Context(), append(args, file), &stdout, &stderr); status != 1 {
+			t.Errorf("%s: status %d", file, status)
+		}
+	}
+}
+
 func TestConformanceFailsABrokenServer(t *testing.T) {
 	srv, err := mockserver.New(mockserver.WithSwitches(func(s *mockserver.Switches) { s.HoldFor = time.Hour }))
 	if err != nil {
