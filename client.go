@@ -105,9 +105,22 @@ func Open(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// openOutbox opens the outbox file.
+// openOutbox opens the outbox file, sealed when there are keys.
 func openOutbox(cfg Config) (outbox.Engine, error) {
-	return bolt.Open(cfg.OutboxPath, bolt.Options{Logger: cfg.Logger})
+	file, err := bolt.Open(cfg.OutboxPath, bolt.Options{Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	var engine outbox.Engine = file
+	if len(cfg.OutboxKeys) > 0 {
+		engine, err = outbox.Seal(file, cfg.OutboxKeys...)
+	} else {
+		err = outbox.RequireUnsealed(context.Background(), file)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return engine, nil
 }
 
 // Close stops at once and loses nothing: requests under way are broken off, and everything that is not

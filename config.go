@@ -77,6 +77,12 @@ type Config struct {
 	// Limits bound what the outbox accepts; the zero value has no limits.
 	Limits outbox.Limits
 
+	// OutboxKeys encrypt the outbox file (see outbox.Seal): bodies, answers, errors, keys, lanes and tags.
+	// 32 bytes each; any of them opens, the first is used from then on. It must be so from the beginning:
+	// an outbox that holds operations in the clear is refused, as is a sealed one without a fitting key
+	// (outbox.ErrSealed). Empty = not encrypted.
+	OutboxKeys [][]byte
+
 	// OnOutcome is called for every outcome of this connection's operations, at least once per revision:
 	// uncertain, and resolved later, are two. It is called after the outcome is durable, also after a
 	// restart, in the order of each lane, one call at a time, with no lock held. nil = taken over; an error
@@ -168,6 +174,14 @@ func (c Config) resolve() (Config, *url.URL, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(c.OutboxKeys) > 0 && c.Outbox != nil {
+		return invalid("OutboxKeys", "are for OutboxPath: wrap Outbox with outbox.Seal instead")
+	}
+	for _, key := range c.OutboxKeys {
+		if len(key) != 32 {
+			return invalid("OutboxKeys", "must be 32 bytes each")
+		}
 	}
 	if c.now == nil {
 		c.now = time.Now
