@@ -99,7 +99,6 @@ func New(opts ...Option) (*Server, error) {
 	s.forget()
 	s.http = &http.Server{
 		Handler: s, ErrorLog: log.New(io.Discard, "", 0), ConnState: s.connState, ConnContext: s.connContext,
-		ReadHeaderTimeout: time.Minute,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only: faults work on connections
 	}
 	if err := s.listen(); err != nil {
