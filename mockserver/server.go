@@ -99,7 +99,7 @@ func New(opts ...Option) (*Server, error) {
 	s.forget()
 	s.http = &http.Server{
 		Handler: s, ErrorLog: log.New(io.Discard, "", 0), ConnState: s.connState, ConnContext: s.connContext,
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only: faults work on connections
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only: faults work on connections
 	}
 	if err := s.listen(); err != nil {
 		return nil, err
