@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/wire"
@@ -29,17 +30,34 @@ const (
 	cutTries = 10
 	// maxGenerations bounds how often a derived key that others use moves on.
 	maxGenerations = 8
+	// afterPanic is the pause after the application's code panicked inside an attempt.
+	afterPanic = 30 * time.Second
 )
 
 // attempt makes the one try that a claim allows and settles what came of it.
 func (d *Dispatcher) attempt(c *connection, rec outbox.Record, began time.Time) {
 	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(len(rec.Request.Body)))
 	defer cancel()
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		// The application's code (a token source, a delay policy, a transport) panicked or ended the
+		// goroutine. The claim must not stay behind: it would hold the lane.
+		p := recover()
+		d.log.Error("flavoso.attempt_panicked", "operation", rec.ID, "kind", rec.Kind, "panic", fmt.Sprint(p))
+		now := d.cfg.Now()
+		d.settle(ctx, rec, outbox.Settlement{ID: rec.ID, Claim: rec.Claim.Token, Now: now, To: outbox.Queued,
+			Due:  now.Add(afterPanic),
+			Last: &outbox.Attempt{N: rec.Attempts, Start: began, End: now, Err: "the attempt panicked"}})
+	}()
 	ctx = d.cfg.Observer.attemptStart(ctx, &rec)
 	t := &try{d: d, c: c, rec: &rec, start: began,
 		clean: !rec.Suspect && rec.Exposure != nil && rec.Exposure.Claim == rec.Claim.Token}
 	s := t.run(ctx)
 	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, d.cfg.Now()
+	finished = true
 	d.settle(ctx, rec, s)
 }
 
@@ -80,7 +98,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	case errors.Is(x.Err, wire.ErrBadRequest):
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unsendable", x.Err.Error())})
 	}
-	v := d.judge(c, x, wire.Facts{Clean: t.clean})
+	v := d.judge(c, rec.Lane, x, wire.Facts{Clean: t.clean})
 	if v.Class != wire.NotAuthored {
 		d.foreign.forget(rec.ID)
 	}

@@ -1,15 +1,17 @@
 package dispatch
 
 // budget bounds how much a struggling server is asked again. Every answer under strain (429, 5xx, none at
-// all) costs, every other answer earns; while nothing is left, a connection makes one attempt per pause
-// instead of one per operation, so that a backlog of any size cannot amplify an outage (S17, W10).
+// all) costs, every other answer earns. While nothing is left the connection rests after each strained
+// answer, longer from one to the next, so that what an outage costs depends neither on the backlog nor on
+// the number of lanes (S17, W10). After an outage it starts empty: who comes back to a server that is
+// still struggling learns it with one request.
 type budget struct {
 	left  float64
 	empty int // strained answers in a row since nothing was left
 }
 
 const (
-	budgetSize   = 40
+	budgetSize   = 20
 	strainCost   = 4
 	answerEarned = 1
 )
@@ -24,10 +26,14 @@ func (b *budget) good() {
 // strained notes an answer under strain and reports how many in a row have found the budget empty; the
 // connection rests the longer the more there are, and not at all at 0.
 func (b *budget) strained() int {
-	b.left = max(b.left-strainCost, 0)
 	if b.left >= strainCost {
+		b.left -= strainCost
 		return 0
 	}
+	b.left = 0
 	b.empty++
 	return b.empty
 }
+
+// restart begins again after an outage.
+func (b *budget) restart() { b.left = 0 }

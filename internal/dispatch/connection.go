@@ -2,10 +2,12 @@ package dispatch
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"sync"
 	"time"
 
-	"github.com/flavoso/flavoso-go/outbox"
+	"github.com/flavoso/flavoso-go/internal/wire"
 )
 
 // Connection is one app's link to one restaurant (F4).
@@ -24,7 +26,9 @@ const (
 	unauthorized
 )
 
-// connection is a Connection's state while the dispatcher runs. Dispatcher.mu guards all but tokens.
+// connection is a Connection's state while the dispatcher runs, and the rules by which answers change it.
+// It knows neither goroutines nor clocks, so that a simulation can run ten thousand of them.
+// Dispatcher.mu guards all but tokens.
 type connection struct {
 	Connection
 	tokens tokens
@@ -39,13 +43,46 @@ type connection struct {
 	probing       bool
 	pausedUntil   time.Time           // Flavoso asked to wait until then
 	failing       map[string]struct{} // lanes with a failure since the last authored answer
+	strained      map[string]struct{} // lanes with an answer under strain since the last without
 	authored      bool                // an answer with Flavoso's request id was seen
 	rejectedToken string              // the token that Flavoso refused
 }
 
+// newConnection starts on line and wide open.
+func newConnection(c Connection, concurrency int) *connection {
+	return &connection{
+		Connection: c,
+		tokens:     tokens{source: c.Token},
+		pace:       newPace(concurrency),
+		budget:     newBudget(),
+		failing:    map[string]struct{}{},
+		strained:   map[string]struct{}{},
+	}
+}
+
+// delays is the rule for the pause after n failures.
+type delays func(n int) time.Duration
+
+// patient is the pause of a whole connection, as opposed to one operation's: the sum of two, twice as
+// long on average. A device then asks a server that is down once in 30 seconds at most, on average, while
+// the first pauses stay short.
+func (d delays) patient(n int) time.Duration { return d(n+1) + d(n+1) }
+
 // able reports whether operations of the connection may be claimed at now.
-func (c *connection) able(now time.Time) bool {
-	return c.condition == online && !now.Before(c.pausedUntil) && !now.Before(c.restUntil)
+func (c *connection) able(now time.Time) bool { return c.reachable(now) && !now.Before(c.restUntil) }
+
+// reachable is able, leaving aside that the connection rests: somebody waits for the operation, and one
+// attempt for one request of a person does not multiply anything.
+func (c *connection) reachable(now time.Time) bool {
+	return c.condition == online && !now.Before(c.pausedUntil)
+}
+
+// next returns when a connection that is not able may be again, or is to be probed.
+func (c *connection) next() time.Time {
+	if c.condition != online {
+		return later(c.nextProbe, c.pausedUntil)
+	}
+	return later(c.pausedUntil, c.restUntil)
 }
 
 // visible is the part of a connection's condition that its owner is told about.
@@ -67,17 +104,46 @@ func (c *connection) up() {
 	if c.condition != online {
 		c.condition, c.since = online, time.Time{}
 		c.pace.restart()
+		c.budget.restart()
 	}
 	c.rejectedToken = ""
 	clear(c.failing)
 }
 
+// answered draws the conclusions from an answer: to an operation of a lane, or to a read (lane ""). It
+// returns the end of a pause that the answer asked for; zero = it asked for none, or for a shorter one than
+// already holds.
+func (c *connection) answered(lane string, v wire.Verdict, now time.Time, delay delays) (pause time.Time) {
+	if v.RetryAfter > 0 && (v.Class == wire.Retry || v.Class == wire.NotAuthored) &&
+		c.pause(now.Add(upward(v.RetryAfter))) {
+		pause = c.pausedUntil
+	}
+	if !v.Authored {
+		return pause // what its absence means is for failed
+	}
+	c.authored = c.authored || v.RequestID != ""
+	if v.Class != wire.Unauthorized && c.condition != unauthorized {
+		c.up()
+	}
+	switch v.Class {
+	case wire.Unauthorized, wire.Forbidden: // says nothing about the network's or the server's strain
+	case wire.Retry:
+		c.strain(lane, v.Status == http.StatusTooManyRequests, now, delay)
+	default:
+		c.good()
+	}
+	return pause
+}
+
 // failed notes a failure without an authored answer. Failures on two lanes are the network's, not a
 // lane's.
-func (c *connection) failed(lane string, neverSent bool, now time.Time, delay time.Duration) {
+func (c *connection) failed(lane string, neverSent bool, now time.Time, delay delays) {
 	c.failing[lane] = struct{}{}
 	if neverSent || len(c.failing) >= 2 {
-		c.down(offline, now, delay)
+		c.down(offline, now, delay(0))
+	}
+	if !neverSent {
+		c.strain(lane, false, now, delay)
 	}
 }
 
@@ -86,14 +152,46 @@ func (c *connection) good() {
 	c.pace.good()
 	c.budget.good()
 	c.restUntil = time.Time{}
+	clear(c.strained)
 }
 
-// strained notes a 429, a 5xx or no answer at all; delay is the pause after n of them on an empty budget.
-func (c *connection) strained(now time.Time, delay func(n int) time.Duration) {
-	c.pace.strained()
-	if n := c.budget.strained(); n > 0 {
-		c.restUntil = now.Add(delay(n + 2))
+// strain notes a 429, a 5xx or no answer at all. What only one lane meets is its operation's trouble, and
+// that operation's own pauses are enough: others keep a place, and do not rest for it. A 429 is always the
+// connection's.
+func (c *connection) strain(lane string, whole bool, now time.Time, delay delays) {
+	c.strained[lane] = struct{}{}
+	if !whole && len(c.strained) == 1 {
+		c.pace.strained(2)
+		return
 	}
+	c.pace.strained(1)
+	if n := c.budget.strained(); n > 0 {
+		c.restUntil = now.Add(delay.patient(n))
+	}
+}
+
+// probed notes the answer to a probe, after answered has.
+func (c *connection) probed(v wire.Verdict, now time.Time, delay delays) {
+	c.probing = false
+	switch {
+	case v.Class == wire.Unauthorized:
+		c.down(unauthorized, now, 0)
+	case v.Authored && (c.condition == offline || v.Class != wire.Forbidden):
+		c.up()
+	}
+	if c.condition != online {
+		c.probes++
+		c.nextProbe = now.Add(c.probeDelay(delay))
+	}
+}
+
+// probeDelay is the pause before the next probe. A refused token is not asked about often: nothing but a
+// new one helps.
+func (c *connection) probeDelay(delay delays) time.Duration {
+	if c.condition == unauthorized {
+		return 30*time.Second + delay(c.probes+4)
+	}
+	return delay.patient(c.probes)
 }
 
 // pause notes that Flavoso asked not to be called before until.
@@ -116,7 +214,7 @@ type tokens struct {
 
 // get returns the token to use: what the source gives, unless that is the one just refused and replaced.
 func (t *tokens) get(ctx context.Context) (string, error) {
-	token, err := t.source(ctx, "")
+	token, err := t.ask(ctx, "")
 	if err != nil {
 		return "", err
 	}
@@ -136,12 +234,22 @@ func (t *tokens) refresh(ctx context.Context, rejected string) (string, error) {
 	if t.refused == rejected && t.replaced != "" && t.replaced != rejected {
 		return t.replaced, nil
 	}
-	token, err := t.source(ctx, rejected)
+	token, err := t.ask(ctx, rejected)
 	if err != nil {
 		return "", err
 	}
 	t.refused, t.replaced = rejected, token
 	return token, nil
+}
+
+// ask calls the application's source. Its panic is an error like others.
+func (t *tokens) ask(ctx context.Context, rejected string) (token string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("the token source panicked")
+		}
+	}()
+	return t.source(ctx, rejected)
 }
 
 // State names under which a connection's facts survive a restart.
@@ -166,25 +274,15 @@ func (d *Dispatcher) loadPause(ctx context.Context, c *connection) error {
 		return err
 	}
 	var until time.Time
-	if until.UnmarshalText(text) == nil && until.Sub(d.cfg.Now()) <= maxPause {
-		c.pausedUntil = until
+	if until.UnmarshalText(text) == nil {
+		// Added to a reading of the clock it keeps its length, wherever the wall clock is set from here on.
+		now := d.cfg.Now()
+		if left := until.Sub(now); left > 0 && left <= maxPause {
+			c.pausedUntil = now.Add(left)
+		}
 	}
 	return nil
 }
 
 // maxPause is the longest that a saved Retry-After holds: the cap on an authored one, jitter included.
 const maxPause = 2 * time.Hour
-
-// scopeLocked selects the connections that may be claimed from now; the caller holds mu.
-func (d *Dispatcher) scopeLocked(now time.Time) (outbox.Scope, int) {
-	var s outbox.Scope
-	free := 0
-	s.Connections = make([]string, 0, len(d.connections))
-	for name, c := range d.connections {
-		if f := c.pace.free(); f > 0 && c.able(now) {
-			s.Connections = append(s.Connections, name)
-			free += f
-		}
-	}
-	return s, min(free, d.cfg.Concurrency-d.inflight)
-}

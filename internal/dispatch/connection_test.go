@@ -13,34 +13,33 @@ import (
 
 func TestConnectionGoesOffline(t *testing.T) {
 	now := time.Now()
-	fresh := func() *connection {
-		return &connection{pace: newPace(4), failing: map[string]struct{}{}}
-	}
+	fresh := func() *connection { return newConnection(Connection{}, 4) }
+	second := func(int) time.Duration { return time.Second }
 
 	c := fresh()
-	c.failed("order:1", false, now, time.Second)
-	c.failed("order:1", false, now, time.Second)
+	c.failed("order:1", false, now, second)
+	c.failed("order:1", false, now, second)
 	require.True(t, c.able(now), "one lane's trouble is not the network's")
-	c.failed("order:2", false, now, time.Second)
+	c.failed("order:2", false, now, second)
 	require.Equal(t, offline, c.condition)
 	require.Equal(t, now, c.since)
 	require.False(t, c.able(now))
 
 	c = fresh()
-	c.failed("order:1", true, now, time.Second)
+	c.failed("order:1", true, now, second)
 	require.Equal(t, offline, c.condition, "a request that found no peer is proof enough")
 	require.Equal(t, now.Add(time.Second), c.nextProbe)
 
 	c.up()
 	require.True(t, c.able(now))
 	require.Equal(t, 1, c.pace.free(), "careful after an outage")
-	c.failed("order:3", false, now, time.Second)
+	c.failed("order:3", false, now, second)
 	require.True(t, c.able(now), "an answer in between starts the count anew")
 }
 
 func TestConnectionPauseOnlyGrows(t *testing.T) {
 	now := time.Now()
-	c := &connection{}
+	c := newConnection(Connection{}, 4)
 	require.True(t, c.pause(now.Add(time.Minute)))
 	require.False(t, c.pause(now.Add(time.Second)))
 	require.False(t, c.able(now))

@@ -47,18 +47,23 @@ type Dispatcher struct {
 	jobs sync.WaitGroup // the loop, attempts and probes
 	kick chan struct{}  // makes the loop look again
 
-	clock   clock
-	waiters waiters
-	foreign foreign
+	clock    clock
+	waiters  waiters
+	expiries expiries
+	foreign  foreign
 
 	mu          sync.Mutex
 	connections map[string]*connection
 	inflight    int
-	idle        chan struct{} // receives when an attempt ends, for Shutdown
-	draining    bool          // no new claims
-	hurry       int           // claims to make ahead of their time: Wake said that waiting is pointless
-	hurryBy     time.Time     // also take what is due until then, however far ahead
-	fresh       []string      // operations to claim before all others, in order of arrival
+	idle        chan struct{}       // receives when an attempt ends, for Shutdown
+	draining    bool                // no new claims
+	hurry       int                 // claims to make ahead of their time: Wake said that waiting is pointless
+	wakes       int                 // calls of Wake so far
+	hurryBy     time.Time           // also take what is due until then, however far ahead
+	fresh       []string            // operations to claim before all others, in order of arrival
+	working     map[string]struct{} // operations that are claimed here, or about to be
+	doubtful    bool                // a claim's commit failed: it may have been made all the same
+	searched    bool                // earlier processes' operations were looked through for such that expire
 }
 
 // New makes a dispatcher; Start sets it going.
@@ -78,15 +83,10 @@ func New(cfg Config) (*Dispatcher, error) {
 		clock:       clock{uptime: cfg.Uptime, wall: cfg.Now},
 		waiters:     newWaiters(),
 		connections: map[string]*connection{},
+		working:     map[string]struct{}{},
 	}
 	for _, c := range cfg.Connections {
-		conn := &connection{
-			Connection: c,
-			tokens:     tokens{source: c.Token},
-			pace:       newPace(cfg.Concurrency),
-			budget:     newBudget(),
-			failing:    map[string]struct{}{},
-		}
+		conn := newConnection(c, cfg.Concurrency)
 		if err := d.loadPause(ctx, conn); err != nil {
 			stop()
 			return nil, err
@@ -139,7 +139,8 @@ func (d *Dispatcher) Shutdown(ctx context.Context) error {
 // of the same durable step and the attempt starts before Submit returns. One that has to wait goes before
 // any backlog when it is urgent: somebody waits for it.
 func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
-	conn := d.reserve(a.Record.Connection)
+	id := a.Record.ID
+	conn := d.reserve(a.Record.Connection, id, urgent)
 	if conn != nil {
 		mark := d.clock.mark()
 		a.Claim = &mark
@@ -149,7 +150,8 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 		if err == nil && added.Decision == outbox.AddedNew && added.Record.Claimed() {
 			d.start(conn, added.Record)
 		} else {
-			d.release(conn)
+			d.claimFailed(err)
+			d.release(conn, id)
 		}
 	}
 	if err != nil {
@@ -158,12 +160,13 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 	if added.Superseded != "" {
 		d.waiters.wake(added.Superseded)
 	}
-	if added.Decision == outbox.AddedNew && !added.Record.Claimed() {
+	if added.Record.State.Waiting() && !added.Record.Claimed() {
 		if urgent {
 			d.mu.Lock()
 			d.fresh = append(d.fresh, added.Record.ID)
 			d.mu.Unlock()
 		}
+		d.expiries.add(&added.Record)
 		d.Kick()
 	}
 	return added, nil
@@ -182,28 +185,28 @@ func (d *Dispatcher) Changed(id string) {
 // Kick makes the loop look for work now.
 func (d *Dispatcher) Kick() { signal(d.kick) }
 
-// reserve takes a place for an attempt on the connection, or returns nil when none can start now.
-func (d *Dispatcher) reserve(name string) *connection {
+// reserve takes a place for an attempt at an operation, or returns nil when none can start now.
+func (d *Dispatcher) reserve(connection, id string, urgent bool) *connection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.connections[name]
-	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() == 0 || !c.able(d.cfg.Now()) {
+	c, now := d.connections[connection], d.cfg.Now()
+	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() == 0 {
 		return nil
 	}
-	d.takeLocked(c)
-	return c
-}
-
-// takeLocked takes a place; the caller holds mu and has seen that nothing is draining, or is a job itself.
-func (d *Dispatcher) takeLocked(c *connection) {
+	if _, twice := d.working[id]; twice || !c.able(now) && !(urgent && c.reachable(now)) {
+		return nil
+	}
+	d.working[id] = struct{}{}
 	d.inflight++
 	c.pace.inflight++
 	d.jobs.Add(1)
+	return c
 }
 
 // release gives a place back.
-func (d *Dispatcher) release(c *connection) {
+func (d *Dispatcher) release(c *connection, id string) {
 	d.mu.Lock()
+	delete(d.working, id)
 	d.inflight--
 	c.pace.inflight--
 	d.mu.Unlock()
@@ -216,7 +219,7 @@ func (d *Dispatcher) release(c *connection) {
 func (d *Dispatcher) start(c *connection, rec outbox.Record) {
 	began := time.Now() // with its monotonic reading, which a record does not keep
 	go func() {
-		defer d.release(c)
+		defer d.release(c, rec.ID)
 		d.attempt(c, rec, began)
 	}()
 }
@@ -240,7 +243,7 @@ func (d *Dispatcher) loop() {
 	changed := d.engine.Changed()
 	failures := 0
 	for {
-		next, err := d.fill()
+		next, err := d.look()
 		switch {
 		case d.ctx.Err() != nil:
 			return
@@ -277,78 +280,16 @@ const (
 // longestSleep bounds how long a wall clock that was set can mislead the loop.
 const longestSleep = time.Minute
 
-// fill claims and starts as much as may run, and returns when to look again; zero = when something
-// changes.
-func (d *Dispatcher) fill() (time.Time, error) {
-	d.mu.Lock()
-	now := d.cfg.Now()
-	next := d.superviseLocked(now)
-	scope, free := d.scopeLocked(now)
-	first := append([]string(nil), d.fresh...)
-	if d.draining || free <= 0 || len(scope.Connections) == 0 {
-		d.mu.Unlock()
-		return next, nil
-	}
-	req := outbox.ClaimRequest{Scope: scope, Mark: d.clock.mark(), Limit: free, First: first}
-	if d.hurry > 0 {
-		req.DueBy, req.Limit = later(now.Add(hurryAhead), d.hurryBy), min(free, d.hurry)
-		d.hurryBy = time.Time{}
-	}
-	d.mu.Unlock()
-	recs, err := d.engine.Claim(d.ctx, req)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if !req.DueBy.IsZero() {
-		d.mu.Lock()
-		d.hurry -= len(recs)
-		if len(recs) < req.Limit {
-			d.hurry = 0 // nothing waits any more
-		}
-		d.mu.Unlock()
-	}
-	for _, rec := range recs {
-		if rec.State == outbox.Expired {
-			d.cfg.Observer.outcome(&rec, true)
-			d.waiters.wake(rec.ID)
-			continue
-		}
-		d.noLongerFresh(rec.ID)
-		d.mu.Lock()
-		c := d.connections[rec.Connection]
-		d.takeLocked(c)
-		d.mu.Unlock()
-		d.start(c, rec)
-	}
-	if len(recs) > 0 {
-		d.Kick() // there may be more, and places for it
-		return next, nil
-	}
-	due, ok, err := d.engine.NextDue(d.ctx, scope)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if ok {
-		if due.Sub(now) > hurryAhead {
-			// No delay is that long: the wall clock was set back since. What waits is tried now.
-			d.mu.Lock()
-			d.hurry, d.hurryBy = max(d.hurry, 1), due
-			d.mu.Unlock()
-			d.Kick()
-		}
-		next = earlier(next, due)
-	}
-	return next, nil
-}
-
 // superviseLocked starts due probes and returns when a connection's condition is next to be looked at.
 func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 	var next time.Time
 	for _, c := range d.connections {
 		switch {
 		case d.draining:
-		case c.condition != online && !c.probing:
-			at := later(c.nextProbe, c.pausedUntil)
+		case c.condition != online && c.probing:
+		case c.condition != online:
+			d.searchLocked(c, now)
+			at := c.next()
 			if now.Before(at) {
 				next = earlier(next, at)
 				continue
@@ -360,14 +301,15 @@ func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 				d.probe(c)
 			}()
 		case !c.able(now):
-			next = earlier(next, later(c.pausedUntil, c.restUntil))
+			next = earlier(next, c.next())
 		}
 	}
 	return next
 }
 
+// earlier returns the earlier of two moments; zero is none.
 func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a

@@ -12,13 +12,14 @@ import (
 // whether the token is good.
 const controlTarget = "/store"
 
-// judge reads an answer and draws the connection's conclusions from it.
-func (d *Dispatcher) judge(c *connection, x wire.Exchange, f wire.Facts) wire.Verdict {
+// judge reads an answer, to an operation of a lane or to a read (lane ""), and draws the connection's
+// conclusions from it.
+func (d *Dispatcher) judge(c *connection, lane string, x wire.Exchange, f wire.Facts) wire.Verdict {
 	d.mu.Lock()
 	f.SeenRequestID = c.authored
 	d.mu.Unlock()
 	v := wire.Judge(x, f, d.cfg.Now())
-	d.observe(c, v)
+	d.observe(c, lane, v)
 	return v
 }
 
@@ -28,7 +29,7 @@ func (d *Dispatcher) Observe(connection string, v wire.Verdict) {
 	c := d.connections[connection]
 	d.mu.Unlock()
 	if c != nil {
-		d.observe(c, v)
+		d.observe(c, "", v)
 	}
 }
 
@@ -40,36 +41,14 @@ func (d *Dispatcher) SeenRequestID(connection string) bool {
 	return c != nil && c.authored
 }
 
-func (d *Dispatcher) observe(c *connection, v wire.Verdict) {
-	if !v.Authored {
-		return
+func (d *Dispatcher) observe(c *connection, lane string, v wire.Verdict) {
+	if v.Authored {
+		d.clock.observe(v.Date, time.Now()) // with its monotonic reading
 	}
-	d.clock.observe(v.Date, time.Now()) // with its monotonic reading
-	now := d.cfg.Now()
-	var until time.Time
-	d.mu.Lock()
-	before := c.visible(now)
-	c.authored = c.authored || v.RequestID != ""
-	switch v.Class {
-	case wire.Unauthorized, wire.Forbidden: // says nothing about the network's or the server's strain
-	case wire.Retry:
-		c.strained(now, d.cfg.Delay)
-		if v.RetryAfter > 0 && c.pause(now.Add(upward(v.RetryAfter))) {
-			until = c.pausedUntil
-		}
-	default:
-		c.good()
-	}
-	if v.Class != wire.Unauthorized && c.condition != unauthorized {
-		c.up()
-	}
-	changed := c.visible(now) != before
-	d.mu.Unlock()
-	if !until.IsZero() {
-		d.savePause(c, until)
-	}
-	if changed {
-		d.conditionChanged(c)
+	var pause time.Time
+	d.change(c, func(now time.Time) { pause = c.answered(lane, v, now, d.cfg.Delay) })
+	if !pause.IsZero() {
+		d.savePause(c, pause)
 	}
 }
 
@@ -78,13 +57,15 @@ func (d *Dispatcher) failed(c *connection, lane string, neverSent bool) {
 	if d.ctx.Err() != nil {
 		return // broken off by Close: says nothing about the network
 	}
+	d.change(c, func(now time.Time) { c.failed(lane, neverSent, now, d.cfg.Delay) })
+}
+
+// change changes a connection and tells of it when its owner can see the difference.
+func (d *Dispatcher) change(c *connection, apply func(now time.Time)) {
 	d.mu.Lock()
 	now := d.cfg.Now()
 	before := c.visible(now)
-	c.failed(lane, neverSent, now, d.cfg.Delay(0))
-	if !neverSent {
-		c.strained(now, d.cfg.Delay)
-	}
+	apply(now)
 	changed := c.visible(now) != before
 	d.mu.Unlock()
 	if changed {
@@ -108,7 +89,7 @@ func (d *Dispatcher) read(ctx context.Context, c *connection, target string) (wi
 		return wire.Exchange{NeverSent: true, Err: err}, wire.Verdict{Class: wire.Broken}
 	}
 	x := d.cfg.Sender.Send(ctx, outbox.Request{Method: "GET", Target: target, Accept: "application/json"}, "", token)
-	return x, d.judge(c, x, wire.Facts{Clean: true})
+	return x, d.judge(c, "", x, wire.Facts{Clean: true})
 }
 
 // controlRead reads the control target.
@@ -164,22 +145,25 @@ func (d *Dispatcher) refused(ctx context.Context, c *connection, token string) {
 	if err == nil && next != token && !second {
 		return
 	}
-	d.mu.Lock()
-	now := d.cfg.Now()
-	before := c.visible(now)
-	c.rejectedToken = token
-	c.down(unauthorized, now, d.probeDelay(unauthorized, 0))
-	changed := c.visible(now) != before
-	d.mu.Unlock()
-	if changed {
-		d.conditionChanged(c)
-	}
+	d.change(c, func(now time.Time) {
+		c.rejectedToken = token
+		if c.condition != unauthorized {
+			c.down(unauthorized, now, 0)
+			c.nextProbe = now.Add(c.probeDelay(d.cfg.Delay))
+		}
+	})
 }
 
 // probe asks whether a connection that is not online can send again.
 func (d *Dispatcher) probe(c *connection) {
 	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(0))
 	defer cancel()
+	v := wire.Verdict{Class: wire.Broken}
+	defer func() {
+		// Also when the application's token source ends this goroutine.
+		d.change(c, func(now time.Time) { c.probed(v, now, d.cfg.Delay) })
+		d.Kick()
+	}()
 	d.mu.Lock()
 	condition, rejected := c.condition, c.rejectedToken
 	d.mu.Unlock()
@@ -187,42 +171,14 @@ func (d *Dispatcher) probe(c *connection) {
 		// An error leaves the old token in place; the read then says what it is worth.
 		_, _ = c.tokens.refresh(ctx, rejected)
 	}
-	v := d.controlRead(ctx, c)
-
-	d.mu.Lock()
-	now := d.cfg.Now()
-	before := c.visible(now)
-	c.probing = false
-	switch {
-	case v.Class == wire.Unauthorized:
-		c.down(unauthorized, now, 0)
-	case v.Authored && (c.condition == offline || v.Class != wire.Forbidden):
-		c.up()
-	}
-	if c.condition != online {
-		c.probes++
-		c.nextProbe = now.Add(d.probeDelay(c.condition, c.probes))
-	}
-	changed := c.visible(now) != before
-	d.mu.Unlock()
-	if changed {
-		d.conditionChanged(c)
-	}
-	d.Kick()
-}
-
-// probeDelay is the pause before the next probe after n have failed.
-func (d *Dispatcher) probeDelay(cond condition, n int) time.Duration {
-	if cond == unauthorized {
-		return 30*time.Second + d.cfg.Delay(n+4)
-	}
-	return d.cfg.Delay(n + 2)
+	v = d.controlRead(ctx, c)
 }
 
 // Wake says that the network is back: connections that are not online are probed now, and operations in
 // their pause between attempts are tried now. What Flavoso asked to wait for is waited for all the same.
 func (d *Dispatcher) Wake() {
 	d.mu.Lock()
+	d.wakes++
 	d.hurry = d.cfg.Concurrency // bounded, or failing operations would be tried without any pause
 	for _, c := range d.connections {
 		c.nextProbe, c.restUntil = time.Time{}, time.Time{}

@@ -17,6 +17,9 @@ func newPace(max int) pace {
 // free returns how many more attempts may start now.
 func (p *pace) free() int { return max(int(p.limit)-p.inflight, 0) }
 
+// open reports whether nothing but the bound limits the attempts.
+func (p *pace) open() bool { return p.limit >= p.max }
+
 // good notes an answer without strain.
 func (p *pace) good() {
 	if p.limit < p.threshold {
@@ -27,9 +30,9 @@ func (p *pace) good() {
 	p.limit = min(p.limit, p.max)
 }
 
-// strained notes a 429, a 5xx or a timeout.
-func (p *pace) strained() {
-	p.limit = max(p.limit/2, 1)
+// strained notes a 429, a 5xx or a timeout. The limit halves, but not below least.
+func (p *pace) strained(least float64) {
+	p.limit = max(p.limit/2, min(p.limit, least), 1)
 	p.threshold = p.limit
 }
 

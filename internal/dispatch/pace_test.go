@@ -10,10 +10,10 @@ func TestPaceHalvesUnderStrainAndGrowsBack(t *testing.T) {
 	p := newPace(8)
 	require.Equal(t, 8, p.free())
 
-	p.strained()
+	p.strained(1)
 	require.Equal(t, 4, p.free())
 	for range 6 {
-		p.strained()
+		p.strained(1)
 	}
 	require.Equal(t, 1, p.free(), "never below one")
 
@@ -46,6 +46,6 @@ func TestPaceCountsWhatIsUnderWay(t *testing.T) {
 	p := newPace(3)
 	p.inflight = 2
 	require.Equal(t, 1, p.free())
-	p.strained()
+	p.strained(1)
 	require.Equal(t, 0, p.free(), "more under way than allowed is not a negative number of places")
 }

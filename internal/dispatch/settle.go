@@ -41,24 +41,51 @@ func (d *Dispatcher) settle(ctx context.Context, rec outbox.Record, s outbox.Set
 // settled tells those who wait.
 func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbox.Settlement, s outbox.Settled) {
 	d.waiters.dropUnsaved(rec.ID)
-	if s.Err != nil && !errors.Is(s.Err, outbox.ErrClaimLost) {
-		d.log.Error("flavoso.settle_failed", "operation", rec.ID, "error", s.Err)
-	}
-	// A claim that is gone was either settled by a step whose result stayed unknown, or taken over: the
-	// record as it is now tells, in both cases.
-	if s.Err == nil {
-		d.log.Debug("flavoso.settled", "operation", rec.ID, "kind", rec.Kind, "state", s.Record.State,
-			"attempts", s.Record.Attempts)
-	}
-	if s.Err == nil {
+	switch {
+	case s.Err == nil:
 		rec = s.Record
+		d.log.Debug("flavoso.settled", "operation", rec.ID, "kind", rec.Kind, "state", rec.State, "attempts", rec.Attempts)
+	case errors.Is(s.Err, outbox.ErrClaimLost):
+		// Either an earlier try to save this saved it, although its result stayed unknown, or the claim
+		// was taken over. The record as it is now tells, in both cases.
+		if s.Record.ID != "" {
+			rec = s.Record
+		}
+	default:
+		d.log.Error("flavoso.settle_failed", "operation", rec.ID, "error", s.Err)
 	}
 	d.cfg.Observer.attemptEnd(ctx, &rec, asked.Last)
 	if rec.State.Final() || rec.State.Parked() {
 		d.cfg.Observer.outcome(&rec, true)
 	}
+	d.expiries.add(&rec)
 	d.waiters.wake(rec.ID)
 	if s.Blocked > 0 {
 		d.waiters.wakeAll()
+		d.blocked(ctx, &rec)
+	}
+}
+
+// blocked tells of the operations that a rejection has blocked with the rest of its lane.
+func (d *Dispatcher) blocked(ctx context.Context, rejected *outbox.Record) {
+	if d.cfg.Observer.Outcome == nil {
+		return
+	}
+	q := outbox.Query{Connection: rejected.Connection, Lane: rejected.Lane, States: []outbox.State{outbox.Blocked}}
+	for {
+		page, err := d.engine.List(context.WithoutCancel(ctx), q)
+		if err != nil {
+			d.log.Warn("flavoso.blocked_unread", "operation", rejected.ID, "error", err)
+			return
+		}
+		for i := range page.Records {
+			rec := &page.Records[i]
+			if rec.Finished.Equal(rejected.Finished) && rec.Result != nil && rec.Result.Reason == outbox.ReasonLaneStopped {
+				d.cfg.Observer.outcome(rec, true)
+			}
+		}
+		if q.After = page.Next; page.Next == "" {
+			return
+		}
 	}
 }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -100,6 +99,7 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 	changed, done := d.waiters.add(id)
 	defer done()
 	defer d.noLongerFresh(id)
+	noted := false
 	for {
 		rep, err := d.Look(context.WithoutCancel(ctx), id)
 		if err != nil {
@@ -108,40 +108,18 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 		if rep.Record.State.Final() || rep.Record.State.Parked() {
 			return rep, nil
 		}
-		expired, stop := d.untilExpiry(&rep.Record)
+		if !noted {
+			noted = true
+			d.expiries.add(&rep.Record)
+			d.Kick()
+		}
 		select {
 		case <-changed:
-		case <-expired:
-			d.expire(ctx, id)
 		case <-ctx.Done():
-			stop()
 			return rep, context.Cause(ctx)
 		case <-d.ctx.Done():
-			stop()
 			return rep, ErrStopped
 		}
-		stop()
-	}
-}
-
-// untilExpiry returns a channel that receives when an operation that was never sent becomes pointless; nil
-// when it does not.
-func (d *Dispatcher) untilExpiry(rec *outbox.Record) (<-chan time.Time, func()) {
-	if rec.Expires.IsZero() || rec.State != outbox.Queued || rec.Claimed() {
-		return nil, func() {}
-	}
-	// A storage that refuses to end it must not make this spin.
-	timer := time.NewTimer(max(rec.Expires.Sub(d.cfg.Now()), 50*time.Millisecond))
-	return timer.C, func() { timer.Stop() }
-}
-
-// expire ends an operation whose time is over, also while its connection is offline and nothing is
-// claimed. One that was claimed in this moment is not ended; its outcome follows.
-func (d *Dispatcher) expire(ctx context.Context, id string) {
-	rec, err := d.engine.Set(context.WithoutCancel(ctx), outbox.Change{ID: id, Action: outbox.Expire, Now: d.cfg.Now()})
-	if err == nil {
-		d.cfg.Observer.outcome(&rec, true)
-		d.Kick()
 	}
 }
 

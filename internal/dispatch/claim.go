@@ -1,0 +1,232 @@
+package dispatch
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// idleClaim is the pause after a claim that found nothing although something was said to be due.
+const idleClaim = 10 * time.Millisecond
+
+// look starts as much as may run, and returns when to look again; zero = when something changes.
+func (d *Dispatcher) look() (time.Time, error) {
+	if err := d.resolveDoubts(); err != nil {
+		return time.Time{}, err
+	}
+	next := d.expireDue()
+	d.mu.Lock()
+	now := d.cfg.Now()
+	next = earlier(next, d.superviseLocked(now))
+	shares := d.sharesLocked(now)
+	d.mu.Unlock()
+	for _, s := range shares {
+		again, err := d.claim(s, now)
+		if err != nil {
+			return time.Time{}, err
+		}
+		next = earlier(next, again)
+	}
+	return next, nil
+}
+
+// share is a group of connections that one claim serves. Connections that are wide open share one; one
+// that is careful has its own, so that it cannot take more than its part.
+type share struct {
+	members []*connection
+	scope   outbox.Scope
+}
+
+// sharesLocked groups the connections that may be claimed from now; the caller holds mu.
+func (d *Dispatcher) sharesLocked(now time.Time) []share {
+	if d.draining || d.inflight >= d.cfg.Concurrency {
+		return nil
+	}
+	var shares []share
+	var wide share
+	for name, c := range d.connections {
+		switch {
+		case !c.able(now) || c.pace.free() == 0:
+		case c.pace.open():
+			wide.members = append(wide.members, c)
+			wide.scope.Connections = append(wide.scope.Connections, name)
+		default:
+			shares = append(shares, share{[]*connection{c}, outbox.Scope{Connections: []string{name}}})
+		}
+	}
+	if len(wide.members) > 0 {
+		shares = append(shares, wide)
+	}
+	// Whoever comes last may find no place left: nobody is always last.
+	rand.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
+	return shares
+}
+
+// claim starts what is due of a share, and returns when to look at it again.
+func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
+	// Asking costs no commit, and takes no place away from an operation that is submitted meanwhile.
+	due, ok, err := d.engine.NextDue(d.ctx, s.scope)
+	if err != nil {
+		return time.Time{}, err
+	}
+	d.mu.Lock()
+	req := outbox.ClaimRequest{Scope: s.scope, Mark: d.clock.mark()}
+	if ok && due.Sub(now) > hurryAhead {
+		// No delay is that long: the wall clock was set back since. What waits is tried now.
+		d.hurry, d.hurryBy = max(d.hurry, 1), due
+	}
+	hurried, wakes := d.hurry > 0, d.wakes
+	if hurried {
+		req.DueBy = later(now.Add(hurryAhead), d.hurryBy)
+		d.hurryBy = time.Time{}
+	}
+	if !ok || due.After(req.Until()) {
+		d.hurry = 0 // nothing waits that hurrying would help
+		d.mu.Unlock()
+		return due, nil
+	}
+	most := d.cfg.Concurrency
+	if hurried {
+		most = d.hurry
+	}
+	if req.Limit = d.takeLocked(s, most); req.Limit == 0 {
+		d.mu.Unlock()
+		return time.Time{}, nil // look is called again when a place is given back
+	}
+	req.First = append(req.First, d.fresh...)
+	d.mu.Unlock()
+
+	recs, err := d.engine.Claim(d.ctx, req)
+	d.claimFailed(err)
+	d.mu.Lock()
+	if hurried && wakes == d.wakes {
+		if d.hurry -= len(recs); len(recs) < req.Limit {
+			d.hurry = 0 // nothing waits any more
+		}
+	}
+	started := recs[:0:0]
+	for _, rec := range recs {
+		if rec.State != outbox.Expired {
+			started = append(started, rec)
+			d.working[rec.ID] = struct{}{}
+			d.jobs.Add(1)
+		}
+	}
+	d.settlePlacesLocked(s, req.Limit, started)
+	d.mu.Unlock()
+	for i := range recs {
+		d.noLongerFresh(recs[i].ID)
+		if recs[i].State == outbox.Expired {
+			d.ended(&recs[i])
+		}
+	}
+	for _, rec := range started {
+		d.start(d.connections[rec.Connection], rec) // the map never changes
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case len(recs) > 0:
+		d.Kick() // there may be more, and places for it
+		return time.Time{}, nil
+	}
+	return now.Add(idleClaim), nil
+}
+
+// takeLocked takes as many places as a share may fill, at most most, before it is known how many it will.
+func (d *Dispatcher) takeLocked(s share, most int) int {
+	n := min(d.cfg.Concurrency-d.inflight, most)
+	if d.draining {
+		return 0
+	}
+	if len(s.members) == 1 {
+		n = min(n, s.members[0].pace.free())
+		s.members[0].pace.inflight += max(n, 0)
+	}
+	n = max(n, 0)
+	d.inflight += n
+	return n
+}
+
+// settlePlacesLocked gives back the places that were taken for a share and are not filled by started.
+func (d *Dispatcher) settlePlacesLocked(s share, taken int, started []outbox.Record) {
+	d.inflight += len(started) - taken
+	if len(s.members) == 1 {
+		s.members[0].pace.inflight += len(started) - taken
+	} else {
+		for _, rec := range started {
+			d.connections[rec.Connection].pace.inflight++
+		}
+	}
+	if len(started) < taken {
+		signal(d.idle)
+		if len(d.fresh) > 0 {
+			d.Kick() // something was submitted that found no place
+		}
+	}
+}
+
+// claimFailed notes that claims may have been made that nobody here knows of.
+func (d *Dispatcher) claimFailed(err error) {
+	var unknown *outbox.SaveError
+	if errors.As(err, &unknown) {
+		d.mu.Lock()
+		d.doubtful = true
+		d.mu.Unlock()
+	}
+}
+
+// resolveDoubts gives back claims that were made by a step whose result stayed unknown. Nothing was sent
+// under them; without this their lanes would wait until the outbox is opened again. A claim with a lease
+// ends by itself.
+func (d *Dispatcher) resolveDoubts() error {
+	d.mu.Lock()
+	doubtful := d.doubtful
+	d.doubtful = false
+	d.mu.Unlock()
+	if !doubtful {
+		return nil
+	}
+	for name := range d.connections {
+		if err := d.giveBack(name); err != nil {
+			d.mu.Lock()
+			d.doubtful = true
+			d.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dispatcher) giveBack(connection string) error {
+	for q := (outbox.Query{Connection: connection, States: []outbox.State{outbox.Sent}}); ; {
+		page, err := d.engine.List(d.ctx, q)
+		if err != nil {
+			return err
+		}
+		var back []outbox.Settlement
+		d.mu.Lock()
+		for i := range page.Records {
+			rec := &page.Records[i]
+			if _, ours := d.working[rec.ID]; rec.Claimed() && rec.Claim.Until.IsZero() && !ours {
+				now := d.cfg.Now()
+				back = append(back, outbox.Settlement{ID: rec.ID, Claim: rec.Claim.Token, Now: now,
+					To: outbox.Queued, Due: now, NeverSent: true})
+			}
+		}
+		d.mu.Unlock()
+		if len(back) > 0 {
+			if _, err := d.engine.Settle(d.ctx, back...); err != nil {
+				return err
+			}
+			for _, s := range back {
+				d.waiters.wake(s.ID)
+			}
+		}
+		if q.After = page.Next; page.Next == "" {
+			return nil
+		}
+	}
+}
