@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,27 +144,33 @@ func TestSameSeedSameStory(t *testing.T) {
 	assert.NotEqual(t, play(7), play(8))
 }
 
-// Test200InstancesAreIndependent lets 200 servers live at once, each with its own time, faults and orders.
+// Test200InstancesAreIndependent lets 200 servers live and work at once, each with its own time, faults and
+// orders.
 func Test200InstancesAreIndependent(t *testing.T) {
-	for i := range 200 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			srv := mockserver.Start(t)
+	const instances = 200
+	servers := make([]*mockserver.Server, instances)
+	for i := range servers {
+		servers[i] = mockserver.Start(t)
+		servers[i].Clock().Advance(time.Duration(i) * time.Hour)
+	}
+	var wg sync.WaitGroup
+	for i, srv := range servers {
+		wg.Go(func() {
 			c := newClient(t, srv)
 			id := srv.AddOrder(store, mockserver.Order{DisplayNumber: fmt.Sprint(i)})
-			srv.Clock().Advance(time.Duration(i) * time.Second)
 			srv.Inject(mockserver.DropResponse().On("POST", "/orders/{id}/accept").Times(1))
 			assert.Error(t, c.post("/orders/"+id+"/accept", "", "k").err)
 			a := c.post("/orders/"+id+"/accept", "", "k")
 			assert.True(t, a.replayed())
 			assert.Equal(t, fmt.Sprint(i), a.field("display_number"))
 			date, err := time.Parse(time.RFC1123, a.header.Get("Date"))
-			require.NoError(t, err)
-			assert.WithinDuration(t, srv.Clock().Now(), date, 30*time.Second)
+			assert.NoError(t, err)
+			assert.WithinDuration(t, time.Now().Add(time.Duration(i)*time.Hour), date, 10*time.Minute)
 			srv.AssertExactlyOnce(t, "orders.accept", id)
 			assert.Len(t, srv.Requests(), 2)
 		})
 	}
+	wg.Wait()
 }
 
 func TestResetBringsBackTheSeed(t *testing.T) {

@@ -40,7 +40,6 @@ type Server struct {
 	living      map[idempotency.Scope]livingClaim
 
 	pipe    *pipeListener
-	tcp     net.Listener
 	http    *http.Server
 	baseURL string
 	pool    *x509.CertPool
@@ -142,7 +141,6 @@ func (s *Server) listen() error {
 		if err != nil {
 			return fmt.Errorf("mockserver: listening on %s: %w", addr, err)
 		}
-		s.tcp = l
 		s.baseURL = scheme + "://" + l.Addr().String() + basePath
 		listeners = append(listeners, l)
 	}
