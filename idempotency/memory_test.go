@@ -286,3 +286,35 @@ func modelClaim(model map[string]*modelRecord, key string, same bool, clock *tes
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func FuzzRestore(f *testing.F) {
+	eng := idempotency.NewMemory()
+	for _, key := range []string{"done", "running"} {
+		res, err := eng.Claim(f.Context(), request(key))
+		require.NoError(f, err)
+		if key == "done" {
+			require.NoError(f, eng.Complete(f.Context(), res.Claim, goldenResult()))
+		}
+	}
+	good, err := eng.Snapshot()
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Add([]byte(`{"version":1,"generation":-5,"records":[{"record":{"State":"completed"},"result":"AQIA"},{}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		eng := idempotency.NewMemory()
+		if eng.Restore(data) != nil {
+			return
+		}
+		// Whatever was accepted can be listed, counted, swept and saved again.
+		_, err := eng.List(t.Context(), idempotency.Filter{Limit: 1 << 20})
+		require.NoError(t, err)
+		_, err = eng.Stats(t.Context())
+		require.NoError(t, err)
+		again, err := eng.Snapshot()
+		require.NoError(t, err)
+		require.NoError(t, idempotency.NewMemory().Restore(again))
+		_, err = eng.Sweep(t.Context(), 1<<20)
+		require.NoError(t, err)
+	})
+}

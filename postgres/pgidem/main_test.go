@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/flavoso/flavoso-go/idempotency"
 	"github.com/flavoso/flavoso-go/idempotency/idempotencytest"
@@ -21,7 +22,14 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
-	os.Exit(pgtest.Main(m))
+	code := pgtest.Main(m)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // newEngine migrates a database of its own.
