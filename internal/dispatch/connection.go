@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,11 +209,14 @@ type tokens struct {
 	source func(ctx context.Context, rejected string) (string, error)
 
 	mu       sync.Mutex
-	refused  string // the latest token that was refused,
-	replaced string // and what the source gave instead
+	refused  []string // the latest tokens that were refused, newest last
+	replaced string   // what the source gave instead of the last one
 }
 
-// get returns the token to use: what the source gives, unless that is the one just refused and replaced.
+// rememberRefused bounds how many refused tokens are known.
+const rememberRefused = 8
+
+// get returns the token to use: what the source gives, unless that was refused and replaced before.
 func (t *tokens) get(ctx context.Context) (string, error) {
 	token, err := t.ask(ctx, "")
 	if err != nil {
@@ -220,7 +224,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if token == t.refused && t.replaced != "" {
+	if t.replaced != "" && slices.Contains(t.refused, token) {
 		return t.replaced, nil
 	}
 	return token, nil
@@ -231,14 +235,17 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 func (t *tokens) refresh(ctx context.Context, rejected string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.refused == rejected && t.replaced != "" && t.replaced != rejected {
+	if t.replaced != "" && t.replaced != rejected && slices.Contains(t.refused, rejected) {
 		return t.replaced, nil
 	}
 	token, err := t.ask(ctx, rejected)
 	if err != nil {
 		return "", err
 	}
-	t.refused, t.replaced = rejected, token
+	if !slices.Contains(t.refused, rejected) {
+		t.refused = append(t.refused[max(len(t.refused)-rememberRefused+1, 0):], rejected)
+	}
+	t.replaced = token
 	return token, nil
 }
 
@@ -253,16 +260,38 @@ func (t *tokens) ask(ctx context.Context, rejected string) (token string, err er
 }
 
 // State names under which a connection's facts survive a restart.
-const statePausedUntil = "paused_until"
+const (
+	statePausedUntil = "paused_until"
+	stateRequestIDs  = "request_ids" // set once an answer with F1's X-Request-Id was seen
+	stateClock       = "clock"       // the latest anchor
+)
+
+// saveState keeps one of a connection's facts. Doing without it is safe, so failing is not fatal.
+func (d *Dispatcher) saveState(c *connection, name string, value []byte) {
+	if err := d.engine.SaveState(context.WithoutCancel(d.ctx), c.Name, name, value); err != nil {
+		d.log.Warn("flavoso.state_not_saved", "connection", c.Name, "state", name, "error", err)
+	}
+}
+
+// loadFacts takes up what a connection learned before a restart.
+func (d *Dispatcher) loadFacts(ctx context.Context, c *connection) error {
+	seen, err := d.engine.LoadState(ctx, c.Name, stateRequestIDs)
+	if err != nil {
+		return err
+	}
+	c.authored = seen != nil
+	anchor, err := d.engine.LoadState(ctx, c.Name, stateClock)
+	if err != nil {
+		return err
+	}
+	d.clock.restore(anchor)
+	return d.loadPause(ctx, c)
+}
 
 // savePause keeps a Retry-After over restarts. Failing to save it costs at most one early request.
 func (d *Dispatcher) savePause(c *connection, until time.Time) {
-	text, err := until.MarshalText()
-	if err == nil {
-		err = d.engine.SaveState(d.ctx, c.Name, statePausedUntil, text)
-	}
-	if err != nil {
-		d.log.Warn("flavoso.state_not_saved", "connection", c.Name, "state", statePausedUntil, "error", err)
+	if text, err := until.MarshalText(); err == nil {
+		d.saveState(c, statePausedUntil, text)
 	}
 }
 
@@ -286,3 +315,12 @@ func (d *Dispatcher) loadPause(ctx context.Context, c *connection) error {
 
 // maxPause is the longest that a saved Retry-After holds: the cap on an authored one, jitter included.
 const maxPause = 2 * time.Hour
+
+// clamp ends waits that lie further ahead than any wait is long: the wall clock was set back since.
+func (c *connection) clamp(now time.Time) {
+	for _, t := range []*time.Time{&c.pausedUntil, &c.restUntil, &c.nextProbe} {
+		if t.Sub(now) > maxPause {
+			*t = time.Time{}
+		}
+	}
+}

@@ -87,7 +87,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	}
 	for _, c := range cfg.Connections {
 		conn := newConnection(c, cfg.Concurrency)
-		if err := d.loadPause(ctx, conn); err != nil {
+		if err := d.loadFacts(ctx, conn); err != nil {
 			stop()
 			return nil, err
 		}
@@ -242,7 +242,9 @@ func (d *Dispatcher) loop() {
 	defer timer.Stop()
 	changed := d.engine.Changed()
 	failures := 0
+	redate := redater{d: d}
 	for {
+		redate.pass()
 		next, err := d.look()
 		switch {
 		case d.ctx.Err() != nil:
@@ -284,6 +286,7 @@ const longestSleep = time.Minute
 func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 	var next time.Time
 	for _, c := range d.connections {
+		c.clamp(now)
 		switch {
 		case d.draining:
 		case c.condition != online && c.probing:

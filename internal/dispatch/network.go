@@ -46,9 +46,20 @@ func (d *Dispatcher) observe(c *connection, lane string, v wire.Verdict) {
 		d.clock.observe(v.Date, time.Now()) // with its monotonic reading
 	}
 	var pause time.Time
-	d.change(c, func(now time.Time) { pause = c.answered(lane, v, now, d.cfg.Delay) })
+	var firstID bool
+	d.change(c, func(now time.Time) {
+		before := c.authored
+		pause = c.answered(lane, v, now, d.cfg.Delay)
+		firstID = c.authored && !before
+	})
 	if !pause.IsZero() {
 		d.savePause(c, pause)
+	}
+	if firstID {
+		d.saveState(c, stateRequestIDs, []byte("seen"))
+	}
+	if anchor := d.clock.unsaved(); anchor != nil {
+		d.saveState(c, stateClock, anchor)
 	}
 }
 

@@ -10,7 +10,4 @@ import (
 
 // MachineUptime cannot tell one boot of the machine from another here; it names this process instead, so
 // that ages within it are known, and those over a restart come from Flavoso's clock alone.
-func MachineUptime() Uptime {
-	process, start := "process "+uuid.NewString(), time.Now()
-	return func() (string, time.Duration) { return process, time.Since(start) }
-}
+func MachineUptime() Uptime { return processUptime(processBoot+uuid.NewString(), time.Now) }
