@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,10 @@ func TestASealedEngineKeepsTheContract(t *testing.T) {
 		})
 	})
 	t.Run("in a file", func(t *testing.T) {
+		checks := flag.Lookup("rapid.checks")
+		before := checks.Value.String()
+		require.NoError(t, checks.Value.Set("20"))
+		defer func() { _ = checks.Value.Set(before) }()
 		outboxtest.Run(t, func(t testing.TB) outboxtest.Storage {
 			path := filepath.Join(t.TempDir(), "pos.outbox")
 			return outboxtest.Storage{Open: func() (outbox.Engine, error) { return openSealed(path, sealKey(1)) }, Reopens: true}

@@ -29,7 +29,7 @@ type collection struct {
 	holds     map[string]found
 	named     map[string]bool // key entries of either kind
 	outlived  []string        // key entries that the tombstone index names
-	n         map[string]int  // values by bucket
+	n         map[place]int   // values by place
 	header    header
 	hasHeader bool
 	total     counts
@@ -44,12 +44,16 @@ func collect(p *pageFile) (c *collection, clean bool) {
 		pages: p, requests: map[uint64]found{}, progress: map[uint64]found{}, bodies: map[uint64]found{},
 		lanes: map[uint64][2]string{}, ids: map[uint64][2]string{}, keySeqs: map[uint64][2]string{},
 		tombs: map[string]found{}, states: map[string]found{}, holds: map[string]found{},
-		named: map[string]bool{}, n: map[string]int{},
+		named: map[string]bool{}, n: map[place]int{},
 	}
 	c.current = true
 	if len(p.metas) > 0 {
 		p.walkAll(p.metas[0], func(bucket string, k, v []byte) {
-			c.n[bucket]++
+			where := place{bucket, 0}
+			if bucket == indexBucket && len(k) > 0 {
+				where.letter = k[0]
+			}
+			c.n[where]++
 			c.take(k, v)
 		})
 	} else {
@@ -134,11 +138,11 @@ func (c *collection) consistent() bool {
 		bRequest: len(c.progress), bID: len(c.progress), bLane: unfinished, bLive: unfinished, bDone: len(c.progress) - unfinished,
 		bDue: due, bOutcome: outcomes, bUnacked: int(sum.unacked), bBody: bodies,
 	} {
-		if c.n[bucketNames[bucket]] != n {
+		if c.n[places[bucket]] != n {
 			return false
 		}
 	}
-	return sum == c.total && c.buckets() == bucketCount
+	return sum == c.total && c.buckets() == len(bucketNames)
 }
 
 // buckets returns how many of the outbox's buckets there are.
@@ -157,13 +161,17 @@ func (c *collection) truncated() bool {
 	return len(p.metas) > 0 && int64(p.metas[0].pages)*p.page > p.size
 }
 
-// take keeps a value if it passes its checksum. Its letter says what it is, whatever bucket it is in.
+// take keeps a value if it passes its checksum. Its letter says what it is, wherever it is.
 func (c *collection) take(key, value []byte) {
-	if len(value) < 6 {
+	if len(value) < 6 || len(key) == 0 {
 		c.broken++
 		return
 	}
 	p, err := openFrame(value[0], key, value)
+	if err != nil {
+		key = key[1:] // in the index
+		p, err = openFrame(value[0], key, value)
+	}
 	if err != nil {
 		c.broken++
 		return

@@ -14,12 +14,12 @@ type Engine struct {
 	opts Options
 	lock *lockFile
 
-	// handle guards file against being replaced while somebody reads from it. The writer alone replaces
-	// it; nil = closed.
+	// handle guards file against being replaced while somebody reads from it. Whoever holds role
+	// replaces it; nil = closed.
 	handle sync.RWMutex
 	file   *file
 
-	// The writer's alone.
+	// Of whoever holds role.
 	claims    claims
 	commits   uint64    // number of the last durable commit
 	tried     uint64    // number of the commit that was tried last
@@ -38,6 +38,7 @@ type Engine struct {
 	queue   []*step
 	closed  bool
 	wake    chan struct{} // one signal: there is something in queue, or closed is set
+	role    chan struct{} // holds one token: the right to commit
 	done    chan struct{} // closed when the writer has ended
 	reports []Report
 

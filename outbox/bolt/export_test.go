@@ -23,7 +23,10 @@ func (e *Engine) WaitForCheck() { e.checking.Wait() }
 // Tombstones returns how many keys outlive their record.
 func (e *Engine) Tombstones() (n int) {
 	_ = e.view(context.Background(), func(t *reader) error {
-		n = t.b[bTombstone].Stats().KeyN
+		c := t.b[bTombstone].cursor()
+		for k, _ := c.first(); k != nil; k, _ = c.next() {
+			n++
+		}
 		return nil
 	})
 	return n

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -35,8 +35,8 @@ func isFault(err error) bool {
 
 // isDamage reports whether the file does not hold what was written to it.
 func isDamage(err error) bool {
-	return isFault(err) || errors.Is(err, errFrame) || errors.Is(err, errNotOutbox) || errors.Is(err, bbolt.ErrInvalid) ||
-		errors.Is(err, bbolt.ErrChecksum) || errors.Is(err, bbolt.ErrVersionMismatch)
+	return isFault(err) || errors.Is(err, errFrame) || errors.Is(err, errNotOutbox) || errors.Is(err, berrors.ErrInvalid) ||
+		errors.Is(err, berrors.ErrChecksum) || errors.Is(err, berrors.ErrVersionMismatch)
 }
 
 // ready makes sure that the next commit may be tried.

@@ -147,7 +147,7 @@ func initialize(tx *bbolt.Tx, h header) error {
 			return err
 		}
 	}
-	meta := tx.Bucket([]byte(bucketNames[bMeta]))
+	meta := tx.Bucket([]byte(places[bMeta].bucket))
 	f := newFrame(tagFormat, 8)
 	f.uint(formatVersion)
 	if err := meta.Put(formatKey, f.finishFrame(formatKey)); err != nil {
@@ -158,7 +158,7 @@ func initialize(tx *bbolt.Tx, h header) error {
 
 // checkFormat makes sure that this code understands the file.
 func checkFormat(tx *bbolt.Tx) error {
-	meta := tx.Bucket([]byte(bucketNames[bMeta]))
+	meta := tx.Bucket([]byte(places[bMeta].bucket))
 	if meta == nil {
 		return errNotOutbox
 	}

@@ -8,36 +8,51 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The buckets of the file. Keys hold strings in an order-preserving, self-terminating form (appendText)
-// and numbers as eight bytes, big endian.
+// What the file holds. Keys hold strings in an order-preserving, self-terminating form (appendText) and
+// numbers as eight bytes, big endian. Small entries share the bucket "index", each kind behind its own
+// letter: a commit touches a page of every kind, and fewer trees mean fewer pages to write.
 //
-//	meta      "format"                      the file's format
-//	          "header"                      identity and the counters that number things
-//	          "counts" connection           totals of a connection; of all under ""
-//	request   seq                           what was accepted, frozen: written once
-//	live      connection seq                progress of waiting and parked records
-//	done      seq                           progress of final records
-//	body      seq                           bodies of results
-//	lane      connection lane seq           unfinished records; the first of a lane is its head → state
-//	hold      connection lane               holds back the next head of a lane → time
-//	due       connection due dueSeq         lane heads that wait → seq
-//	id        id                            → seq, connection
-//	key       connection key                → seq of the key's latest record, or its tombstone
-//	tombstone until connection key          tombstones in the order in which they end
-//	outcome   outcomeSeq                    outcomes in the order in which they became known
-//	unacked   outcomeSeq                    those that the application has not taken over
-//	state     connection name               blobs of SaveState
-var bucketNames = [bucketCount]string{
-	bMeta: "meta", bRequest: "request", bLive: "live", bDone: "done", bBody: "body", bLane: "lane", bHold: "hold",
-	bDue: "due", bID: "id", bKey: "key", bTombstone: "tombstone", bOutcome: "outcome", bUnacked: "unacked", bState: "state",
+//	bucket   key
+//	meta     "format"                      the file's format
+//	         "header"                      identity and the counters that number things
+//	         "counts " connection          totals of a connection; of all under ""
+//	request  seq                           what was accepted, frozen: written once
+//	done     seq                           progress of final records
+//	body     seq                           bodies of results
+//	index    l connection seq              progress of waiting and parked records
+//	         n connection lane seq         unfinished records; the first of a lane is its head → state
+//	         h connection lane             holds back the next head of a lane → time
+//	         d connection due dueSeq       lane heads that wait → seq
+//	         i id                          → seq, connection
+//	         k connection key              → seq of the key's latest record, or its tombstone
+//	         t until connection key        tombstones in the order in which they end
+//	         o outcomeSeq                  outcomes in the order in which they became known
+//	         u outcomeSeq                  those that the application has not taken over
+//	         s connection name             blobs of SaveState
+var bucketNames = [...]string{"meta", "request", "done", "body", "index"}
+
+const indexBucket = "index"
+
+// place says where a kind of entry is: in a bucket of its own, or behind a letter in the index.
+type place struct {
+	bucket string
+	letter byte
 }
 
+var places = [kindCount]place{
+	bMeta: {"meta", 0}, bRequest: {"request", 0}, bDone: {"done", 0}, bBody: {"body", 0},
+	bLive: {indexBucket, 'l'}, bLane: {indexBucket, 'n'}, bHold: {indexBucket, 'h'}, bDue: {indexBucket, 'd'},
+	bID: {indexBucket, 'i'}, bKey: {indexBucket, 'k'}, bTombstone: {indexBucket, 't'},
+	bOutcome: {indexBucket, 'o'}, bUnacked: {indexBucket, 'u'}, bState: {indexBucket, 's'},
+}
+
+// The kinds of entries.
 const (
 	bMeta = iota
 	bRequest
-	bLive
 	bDone
 	bBody
+	bLive
 	bLane
 	bHold
 	bDue
@@ -47,7 +62,7 @@ const (
 	bOutcome
 	bUnacked
 	bState
-	bucketCount
+	kindCount
 )
 
 // The letters that frames start with.
@@ -177,18 +192,63 @@ func dueKey(connection string, due time.Time, dueSeq uint64) []byte {
 
 func nameKey(connection, name string) []byte { return append(appendText(nil, connection), name...) }
 
-// buckets are the open buckets of a transaction.
-type buckets [bucketCount]*bbolt.Bucket
+// table is one kind of entries in a transaction.
+type table struct {
+	b      *bbolt.Bucket
+	letter byte
+}
 
-func openBuckets(tx *bbolt.Tx) (b buckets, err error) {
-	for i, name := range bucketNames {
-		if b[i] = tx.Bucket([]byte(name)); b[i] == nil {
-			return b, fmt.Errorf("%w: bucket %q is missing", errNotOutbox, name)
+type tables [kindCount]table
+
+func openTables(tx *bbolt.Tx) (t tables, err error) {
+	for kind, p := range places {
+		b := tx.Bucket([]byte(p.bucket))
+		if b == nil {
+			return t, fmt.Errorf("%w: bucket %q is missing", errNotOutbox, p.bucket)
 		}
+		t[kind] = table{b, p.letter}
 	}
-	// Keys of these only grow: full pages instead of half-empty ones.
-	for _, i := range []int{bRequest, bOutcome, bUnacked} {
-		b[i].FillPercent = 0.9
+	t[bRequest].b.FillPercent = 0.9 // its keys only grow: full pages instead of half-empty ones
+	return t, nil
+}
+
+// key returns an entry's key in its bucket.
+func (t table) key(k []byte) []byte {
+	if t.letter == 0 {
+		return k
 	}
-	return b, nil
+	return append(append(make([]byte, 0, len(k)+1), t.letter), k...)
+}
+
+func (t table) get(k []byte) []byte   { return t.b.Get(t.key(k)) }
+func (t table) put(k, v []byte) error { return t.b.Put(t.key(k), v) }
+func (t table) delete(k []byte) error { return t.b.Delete(t.key(k)) }
+func (t table) cursor() cursor        { return cursor{t.b.Cursor(), t} }
+
+// cursor goes through one kind of entries; nil keys say that there are no more.
+type cursor struct {
+	c *bbolt.Cursor
+	t table
+}
+
+func (c cursor) strip(k, v []byte) ([]byte, []byte) {
+	if k == nil || c.t.letter == 0 {
+		return k, v
+	}
+	if k[0] != c.t.letter {
+		return nil, nil
+	}
+	return k[1:], v
+}
+
+func (c cursor) seek(k []byte) ([]byte, []byte) { return c.strip(c.c.Seek(c.t.key(k))) }
+func (c cursor) first() ([]byte, []byte)        { return c.seek(nil) }
+func (c cursor) next() ([]byte, []byte)         { return c.strip(c.c.Next()) }
+
+// before returns the last entry that is smaller than k.
+func (c cursor) before(k []byte) ([]byte, []byte) {
+	if at, _ := c.c.Seek(c.t.key(k)); at == nil {
+		return c.strip(c.c.Last())
+	}
+	return c.strip(c.c.Prev())
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -72,7 +73,7 @@ func Open(path string, opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		path: full, opts: opts.withDefaults(),
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), role: make(chan struct{}, 1), done: make(chan struct{}),
 		claims:  claims{instance: newInstance(), seqs: map[uint64]bool{}},
 		ballast: ballast{path: full + ballastSuffix},
 	}
@@ -93,6 +94,7 @@ func Open(path string, opts Options) (*Engine, error) {
 		e.checking.Add(1)
 		go e.checkInBackground()
 	}
+	e.role <- struct{}{}
 	go e.write()
 	return e, nil
 }
@@ -171,7 +173,7 @@ func (e *Engine) openExisting(whole, noMark bool) error {
 	if cause == nil {
 		f, err := e.openBolt(e.path)
 		switch {
-		case errors.Is(err, bbolt.ErrTimeout):
+		case errors.Is(err, berrors.ErrTimeout):
 			return &outbox.LockedError{Path: e.path}
 		case isDamage(err):
 			cause = err
@@ -255,9 +257,9 @@ func (e *Engine) suspect(cause string) error {
 			t.h.commits = max(t.h.commits, e.mark.commits) + 1
 			e.tried = t.h.commits
 			prefix := countsKey("")
-			c := t.b[bMeta].Cursor()
+			c := t.b[bMeta].cursor()
 			var names []string
-			for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Next() {
+			for k, _ := c.seek(prefix); hasPrefix(k, prefix); k, _ = c.next() {
 				names = append(names, string(k[len(prefix):]))
 			}
 			for _, name := range names {

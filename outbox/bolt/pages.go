@@ -220,12 +220,12 @@ func (p *pageFile) checkFormat() error {
 	var err error
 	for _, m := range p.metas {
 		p.walkAll(m, func(bucket string, k, v []byte) {
-			if bucket == bucketNames[bMeta] && string(k) == string(formatKey) && err == nil {
+			if bucket == places[bMeta].bucket && string(k) == string(formatKey) && err == nil {
 				if ferr := checkFormatValue(v); errors.Is(ferr, outbox.ErrNewerFormat) {
 					err = ferr
 				}
 			}
-		}, bucketNames[bMeta])
+		}, places[bMeta].bucket)
 		p.seen, p.bad = map[uint64]bool{}, 0
 	}
 	return err

@@ -34,24 +34,24 @@ func (t *reader) oldest(connection string) time.Time {
 	}
 	var at time.Time
 	var least uint64
-	c := t.b[bLive].Cursor()
-	for k, _ := c.First(); k != nil; {
+	c := t.b[bLive].cursor()
+	for k, _ := c.first(); k != nil; {
 		name, _, ok := cutText(k)
 		if !ok {
-			k, _ = c.Next()
+			k, _ = c.next()
 			continue
 		}
 		if seq, created := t.oldestOf(appendText(nil, name)); seq != 0 && (least == 0 || seq < least) {
 			least, at = seq, created
 		}
-		k, _ = c.Seek(afterText(name))
+		k, _ = c.seek(afterText(name))
 	}
 	return at
 }
 
 func (t *reader) oldestOf(prefix []byte) (uint64, time.Time) {
-	c := t.b[bLive].Cursor()
-	for k, v := c.Seek(prefix); hasPrefix(k, prefix); k, v = c.Next() {
+	c := t.b[bLive].cursor()
+	for k, v := c.seek(prefix); hasPrefix(k, prefix); k, v = c.next() {
 		if s := peekState(v); !s.Waiting() {
 			continue
 		}
@@ -114,13 +114,13 @@ func (t *reader) list(q *outbox.Query, after uint64, limit int, p *outbox.Page) 
 	if q.Unacked && !q.ByOutcome {
 		bucket = t.b[bRequest]
 	}
-	c := bucket.Cursor()
+	c := bucket.cursor()
 	start := seqKey(after + 1)
 	if after == 1<<64-1 {
 		return after, false
 	}
 	scanned := 0
-	for k, v := c.Seek(start); k != nil; k, v = c.Next() {
+	for k, v := c.seek(start); k != nil; k, v = c.next() {
 		if scanned++; scanned > listScan {
 			return after, true
 		}
@@ -182,9 +182,9 @@ func (t *reader) listed(q *outbox.Query, k, v []byte) *entry {
 
 // mayBe reports whether a record may be in one of the states, by a glance at its stored state byte.
 func (t *reader) mayBe(states []outbox.State, seq uint64, connection string) bool {
-	v := t.b[bLive].Get(liveKey(connection, seq))
+	v := t.b[bLive].get(liveKey(connection, seq))
 	if v == nil {
-		v = t.b[bDone].Get(seqKey(seq))
+		v = t.b[bDone].get(seqKey(seq))
 	}
 	s := peekState(v)
 	for _, want := range states {

@@ -20,7 +20,7 @@ func (e *Engine) rewrite() error {
 			if err := checkFormat(tx); err != nil {
 				return err
 			}
-			v := tx.Bucket([]byte(bucketNames[bMeta])).Get(headerKey)
+			v := tx.Bucket([]byte(places[bMeta].bucket)).Get(headerKey)
 			h, err := decodeHeader(v)
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ func (h *file) header() (out header, err error) {
 			if err := checkFormat(tx); err != nil {
 				return err
 			}
-			out, err = decodeHeader(tx.Bucket([]byte(bucketNames[bMeta])).Get(headerKey))
+			out, err = decodeHeader(tx.Bucket([]byte(places[bMeta].bucket)).Get(headerKey))
 			return err
 		})
 	})

@@ -345,7 +345,7 @@ func (c *collection) record(seq uint64, t *txn, rep *Report) *entry {
 		return r
 	}
 	c.fillIn(r, seq)
-	if t.b[bID].Get([]byte(r.ID)) != nil {
+	if t.b[bID].get([]byte(r.ID)) != nil {
 		return nil // an index entry of a record that another one stands for
 	}
 	if r.State.Final() && progressErr == nil {

@@ -76,7 +76,7 @@ func (t *reader) lookup(connection, key string) (*entry, *outbox.Tombstone, erro
 		return nil, nil, nil
 	}
 	k := nameKey(connection, key)
-	v := t.b[bKey].Get(k)
+	v := t.b[bKey].get(k)
 	if v == nil {
 		return nil, nil, nil
 	}
@@ -112,8 +112,8 @@ func (t *reader) dueHeads(s outbox.Scope, until time.Time, limit int, claimed ma
 	each := func(connection string) {
 		prefix := appendText(nil, connection)
 		n := 0
-		c := t.b[bDue].Cursor()
-		for k, v := c.Seek(prefix); hasPrefix(k, prefix) && n < limit; k, v = c.Next() {
+		c := t.b[bDue].cursor()
+		for k, v := c.seek(prefix); hasPrefix(k, prefix) && n < limit; k, v = c.next() {
 			due, rest, ok := cutTime(k[len(prefix):])
 			if !until.IsZero() && due.After(until) {
 				break
@@ -136,17 +136,17 @@ func (t *reader) dueHeads(s outbox.Scope, until time.Time, limit int, claimed ma
 			}
 		}
 	} else {
-		c := t.b[bDue].Cursor()
-		for k, _ := c.First(); k != nil; {
+		c := t.b[bDue].cursor()
+		for k, _ := c.first(); k != nil; {
 			name, _, ok := cutText(k)
 			if !ok {
-				k, _ = c.Next()
+				k, _ = c.next()
 				continue
 			}
 			if s.Includes(name) {
 				each(name)
 			}
-			k, _ = c.Seek(afterText(name))
+			k, _ = c.seek(afterText(name))
 		}
 	}
 	slices.SortFunc(out, func(a, b dueHead) int {
@@ -231,8 +231,8 @@ func (t *txn) settle(s *outbox.Settlement) (out outbox.Settled) {
 func (t *txn) laneSeqs(connection, lane string) []uint64 {
 	var out []uint64
 	prefix := lanePrefix(connection, lane)
-	c := t.b[bLane].Cursor()
-	for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Next() {
+	c := t.b[bLane].cursor()
+	for k, _ := c.seek(prefix); hasPrefix(k, prefix); k, _ = c.next() {
 		out = append(out, lastSeq(k))
 	}
 	return out
@@ -310,8 +310,8 @@ func (t *txn) purge(p *outbox.PurgeRequest) int {
 	}
 	var old []*entry
 	passed := 0
-	c := t.b[bOutcome].Cursor()
-	for k, v := c.First(); k != nil && len(old) < limit && passed < purgeScan; k, v = c.Next() {
+	c := t.b[bOutcome].cursor()
+	for k, v := c.first(); k != nil && len(old) < limit && passed < purgeScan; k, v = c.next() {
 		seq, connection, finished, err := outcomeOf(k, v)
 		if t.fail(err); err != nil {
 			return 0
@@ -346,7 +346,7 @@ func (t *txn) remove(r *entry) {
 		return
 	}
 	k := nameKey(r.Connection, r.Key)
-	p, err := openFrame(tagKey, k, t.b[bKey].Get(k))
+	p, err := openFrame(tagKey, k, t.b[bKey].get(k))
 	if err != nil || len(p) != 9 || p[0] != keyKept || lastSeq(p) != r.Seq {
 		return // a later record stands under the key
 	}
@@ -358,8 +358,8 @@ func (t *txn) remove(r *entry) {
 
 func (t *txn) purgeTombstones(now time.Time, limit int) {
 	var gone [][]byte
-	c := t.b[bTombstone].Cursor()
-	for k, _ := c.First(); k != nil && len(gone) < limit; k, _ = c.Next() {
+	c := t.b[bTombstone].cursor()
+	for k, _ := c.first(); k != nil && len(gone) < limit; k, _ = c.next() {
 		until, _, ok := cutTime(k)
 		if ok && !now.After(until) {
 			break
@@ -372,7 +372,7 @@ func (t *txn) purgeTombstones(now time.Time, limit int) {
 		if !ok {
 			continue
 		}
-		p, err := openFrame(tagKey, key, t.b[bKey].Get(key))
+		p, err := openFrame(tagKey, key, t.b[bKey].get(key))
 		if err != nil || len(p) == 0 || p[0] != keyGone {
 			continue // the key lives again
 		}
@@ -397,7 +397,7 @@ func (t *txn) saveState(connection, name string, value []byte) {
 
 func (t *reader) loadState(connection, name string) ([]byte, error) {
 	key := nameKey(connection, name)
-	v := t.b[bState].Get(key)
+	v := t.b[bState].get(key)
 	if v == nil {
 		return nil, nil
 	}

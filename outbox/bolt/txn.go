@@ -132,12 +132,12 @@ func newTxn(tx *bbolt.Tx, instance string, c *claims) (*txn, error) {
 
 func (t *txn) put(bucket int, key, value []byte) {
 	t.dirty = true
-	t.fail(t.b[bucket].Put(key, value))
+	t.fail(t.b[bucket].put(key, value))
 }
 
 func (t *txn) delete(bucket int, key []byte) {
 	t.dirty = true
-	t.fail(t.b[bucket].Delete(key))
+	t.fail(t.b[bucket].delete(key))
 }
 
 // finish writes what the wave gathered.
@@ -179,7 +179,7 @@ func (t *txn) countHeld(connection string, n int64) {
 // head returns the seq and state of a lane's first unfinished record; 0 = the lane is empty.
 func (t *txn) head(connection, lane string) (uint64, outbox.State) {
 	prefix := lanePrefix(connection, lane)
-	k, v := t.b[bLane].Cursor().Seek(prefix)
+	k, v := t.b[bLane].cursor().seek(prefix)
 	if k == nil || !bytes.HasPrefix(k, prefix) {
 		return 0, ""
 	}
@@ -199,13 +199,7 @@ func (t *txn) head(connection, lane string) (uint64, outbox.State) {
 // last returns the seq of a lane's last unfinished record; 0 = the lane is empty.
 func (t *txn) last(connection, lane string) uint64 {
 	prefix := lanePrefix(connection, lane)
-	c := t.b[bLane].Cursor()
-	k, _ := c.Seek(appendSeq(bytes.Clone(prefix), 1<<64-1))
-	if k == nil {
-		k, _ = c.Last()
-	} else {
-		k, _ = c.Prev()
-	}
+	k, _ := t.b[bLane].cursor().before(appendSeq(bytes.Clone(prefix), 1<<64-1))
 	if k == nil || !bytes.HasPrefix(k, prefix) {
 		return 0
 	}
@@ -214,7 +208,7 @@ func (t *txn) last(connection, lane string) uint64 {
 
 func (t *txn) hold(connection, lane string) time.Time {
 	key := lanePrefix(connection, lane)
-	v := t.b[bHold].Get(key)
+	v := t.b[bHold].get(key)
 	if v == nil {
 		return time.Time{}
 	}
@@ -459,7 +453,7 @@ func (c *claims) rollback() {
 // reader is what read and write transactions share.
 type reader struct {
 	tx       *bbolt.Tx
-	b        buckets
+	b        tables
 	h        header
 	instance string
 	err      error // the first storage error or damage; a wave is rolled back then
@@ -468,21 +462,21 @@ type reader struct {
 func newReader(tx *bbolt.Tx, instance string) (reader, error) {
 	r := reader{tx: tx, instance: instance}
 	var err error
-	if r.b, err = openBuckets(tx); err != nil {
+	if r.b, err = openTables(tx); err != nil {
 		return r, err
 	}
-	r.h, err = decodeHeader(r.b[bMeta].Get(headerKey))
+	r.h, err = decodeHeader(r.b[bMeta].get(headerKey))
 	return r, err
 }
 
 func (t *reader) counts(connection string) (counts, error) {
 	key := countsKey(connection)
-	return decodeCounts(key, t.b[bMeta].Get(key))
+	return decodeCounts(key, t.b[bMeta].get(key))
 }
 
 // find returns the record with an ID, without bodies unless asked; nil = there is none.
 func (t *reader) find(id string, bodies bool) *entry {
-	v := t.b[bID].Get([]byte(id))
+	v := t.b[bID].get([]byte(id))
 	if v == nil || id == "" {
 		return nil
 	}
@@ -503,14 +497,14 @@ func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 	r := &entry{}
 	key := seqKey(seq)
 	progressKey := liveKey(connection, seq)
-	v := t.b[bLive].Get(progressKey)
+	v := t.b[bLive].get(progressKey)
 	if v == nil {
 		progressKey = key
-		v = t.b[bDone].Get(key)
+		v = t.b[bDone].get(key)
 	}
 	t.fail(decodeProgress(progressKey, v, r))
 	generation := r.Generation
-	t.fail(decodeRequest(key, t.b[bRequest].Get(key), &r.Record))
+	t.fail(decodeRequest(key, t.b[bRequest].get(key), &r.Record))
 	r.Seq, r.Generation = seq, generation
 	r.WireKey = outbox.WireKey(r.Key, generation)
 	if bodies {
@@ -519,7 +513,7 @@ func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 		r.Request.Body, r.Sealed = nil, nil
 	}
 	if bodies && r.body && r.Result != nil {
-		body, err := openFrame(tagBody, key, t.b[bBody].Get(key))
+		body, err := openFrame(tagBody, key, t.b[bBody].get(key))
 		t.fail(err)
 		r.Result.Body = append([]byte{}, body...)
 	}

@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -38,8 +39,27 @@ func (e *Engine) do(ctx context.Context, s *step) error {
 	}
 	e.queue = append(e.queue, s)
 	e.mu.Unlock()
-	e.poke()
+	select {
+	case <-e.role:
+		// Nobody commits now: the caller does it itself, without a change of goroutines.
+		wave, _ := e.takeWave()
+		if len(wave) > 0 {
+			e.commit(wave)
+		}
+		e.role <- struct{}{}
+		if e.waiting() {
+			e.poke()
+		}
+	default:
+		e.poke()
+	}
 	return <-s.done
+}
+
+func (e *Engine) waiting() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.queue) > 0
 }
 
 func (e *Engine) poke() {
@@ -49,24 +69,48 @@ func (e *Engine) poke() {
 	}
 }
 
-// write is the engine's one writer. It takes everything that has arrived since the last commit into the
-// next one: callers share a commit exactly when they would have had to wait for each other anyway, and
-// a lone caller waits for nobody.
+// write is the engine's writer. Whoever holds e.role is the only one to commit: a lone caller for its own
+// step, and this goroutine as soon as callers come together. It takes everything that has arrived since
+// the last commit into the next one: callers share a commit exactly when they would have had to wait for
+// each other anyway, and nobody waits for a timer.
 func (e *Engine) write() {
 	defer close(e.done)
 	for {
 		<-e.wake
+		<-e.role
 		for {
 			wave, closed := e.takeWave()
 			if len(wave) > 0 {
 				e.commit(wave)
+				e.letIn(len(wave))
 				continue
 			}
 			if closed {
-				return
+				return // with the role: nobody commits any more
 			}
 			break
 		}
+		e.role <- struct{}{}
+	}
+}
+
+// letIn lets those who were just answered hand in their next step, or two halves of the callers would for
+// ever take turns in waves of half the size. It yields while the queue grows, and waits for nothing: who
+// is not there is not missed.
+func (e *Engine) letIn(answered int) {
+	if answered == 1 {
+		return
+	}
+	last := -1
+	for range 16 {
+		e.mu.Lock()
+		n := len(e.queue)
+		e.mu.Unlock()
+		if n == last {
+			return
+		}
+		last = n
+		runtime.Gosched()
 	}
 }
 
