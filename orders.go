@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -11,7 +12,8 @@ import (
 
 // OrdersService are the calls about orders; reach it as Client.Orders.
 type OrdersService struct {
-	client *Client
+	client  *Client
+	watches sync.Map // names being watched
 }
 
 // Get returns an order as it is now. It retries until ctx ends, or for Config.MaxWait when ctx has no

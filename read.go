@@ -24,6 +24,7 @@ type ReadOption func(*readOptions)
 
 type readOptions struct {
 	response *Response
+	attempts int // requests at most; 0 = as many as the context allows
 }
 
 // ResponseInto stores what the last answer said, also when the read fails. Nothing is stored when there
@@ -66,6 +67,9 @@ func Get[T any](ctx context.Context, c *Client, path string, q url.Values, opts 
 // read makes one read with its retries, unless the client is closed.
 func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.Exchange, wire.Verdict, error) {
 	path, _, _ := strings.Cut(target, "?") // a query may hold guests' data
+	if o == nil {
+		o = &readOptions{}
+	}
 	if c.ctx.Err() != nil {
 		return wire.Exchange{}, wire.Verdict{}, &ReadError{Path: path, Err: ErrClosed}
 	}
@@ -78,6 +82,7 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 	var last *Attempt
 	x, v, attempts, err := c.sender.Read(ctx, target, c.cfg.token, wire.ReadOptions{
 		Delay:          c.cfg.Retry.Delay,
+		MaxAttempts:    o.attempts,
 		AttemptTimeout: c.cfg.AttemptTimeout,
 		SeenRequestID:  c.dispatcher.SeenRequestID(c.cfg.Connection),
 		OnAttempt: func(n int, x wire.Exchange, v wire.Verdict) {
@@ -86,7 +91,7 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 				Err: v.Reason, NeverSent: v.NeverSent, RetryAfter: v.RetryAfter}
 		},
 	})
-	if o != nil && o.response != nil && v.Status != 0 {
+	if o.response != nil && v.Status != 0 {
 		*o.response = Response{Status: v.Status, Header: x.Header, RequestID: v.RequestID, Attempts: attempts}
 	}
 	if err != nil {
