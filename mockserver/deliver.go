@@ -98,7 +98,12 @@ func (s *Server) deliver(w http.ResponseWriter, x *exchange, rep reply) {
 	if f.Name == faultDrip {
 		step = f.Bytes
 	}
-	s.journal.update(x.entry, func(r *Request) { r.Status, r.Replayed, r.Answer = rep.status, rep.replayed, part })
+	s.journal.update(x.entry, func(r *Request) {
+		r.Status, r.Replayed = rep.status, rep.replayed
+		if r.Method != http.MethodGet { // long lists would push everything else out of the journal
+			r.Answer = part
+		}
+	})
 
 	w.WriteHeader(rep.status)
 	for rest := part; len(rest) > 0; {

@@ -22,7 +22,7 @@ type Request struct {
 	Replayed   bool        // the answer was a replay (F6)
 	RequestID  string      // X-Request-Id of the answer
 	Fault      string      // the fault it met, "" for none
-	Answer     []byte      // the body that was sent, as far as it was
+	Answer     []byte      // the body that was sent, as far as it was; not kept of a GET
 }
 
 // size is what the entry weighs in the journal.
