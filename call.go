@@ -210,7 +210,10 @@ func (c *Call[T]) WithRepeatSafe() *Call[T] {
 // whatever becomes of the context. A context without a deadline waits at most Config.MaxWait. When the
 // wait ends first, the error is a *PendingError.
 func (c *Call[T]) Do(ctx context.Context) (*T, error) {
-	o, err := c.submit(ctx, nil, true)
+	o, recall, err := c.submit(ctx, nil, true)
+	if err == nil && recall != nil {
+		o, err = recall(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,11 +240,11 @@ func (c *Call[T]) EnqueueTx(ctx context.Context, tx outbox.Tx) (*Pending[T], err
 }
 
 func (c *Call[T]) enqueue(ctx context.Context, tx outbox.Tx) (*Pending[T], error) {
-	o, err := c.submit(ctx, tx, false)
+	o, recall, err := c.submit(ctx, tx, false)
 	if err != nil {
 		return nil, err
 	}
-	return &Pending[T]{client: c.client, id: o.ID}, nil
+	return &Pending[T]{client: c.client, id: o.ID, recall: recall}, nil
 }
 
 // Outcome returns what is known of the operation; false = it was never saved, or is gone.
@@ -253,13 +256,17 @@ func (c *Call[T]) Outcome() (Outcome, bool) {
 	return o, err == nil
 }
 
-// submit saves the operation or finds the one that stands for it already.
-func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (Outcome, error) {
+// recaller finds out what became of an operation of which only a tombstone is left.
+type recaller func(context.Context) (Outcome, error)
+
+// submit saves the operation or finds the one that stands for it already; where only a tombstone of that
+// is left, recall is set and Outcome holds its id alone.
+func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (o Outcome, recall recaller, err error) {
 	if c.err != nil {
-		return Outcome{}, c.err
+		return Outcome{}, nil, c.err
 	}
 	if ctx.Err() != nil {
-		return Outcome{}, &NotSavedError{Err: contextCause(ctx)}
+		return Outcome{}, nil, &NotSavedError{Err: contextCause(ctx)}
 	}
 	now := c.client.cfg.now()
 	rec := c.record
@@ -273,17 +280,19 @@ func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (Outcom
 	var unknown *outbox.SaveError
 	switch {
 	case errors.As(err, &unknown):
-		return Outcome{}, &SaveError{OperationID: rec.ID, Key: Key(rec.Key), Err: unknown.Err}
+		return Outcome{}, nil, &SaveError{OperationID: rec.ID, Key: Key(rec.Key), Err: unknown.Err}
 	case err != nil:
-		return Outcome{}, notSaved(err)
+		return Outcome{}, nil, notSaved(err)
 	}
 	switch added.Decision {
 	case outbox.FoundOtherUse:
-		return Outcome{}, &KeyReusedError{Key: Key(rec.Key), OperationID: added.Record.ID, State: added.Record.State}
+		return Outcome{}, nil, &KeyReusedError{Key: Key(rec.Key), OperationID: added.Record.ID, State: added.Record.State}
 	case outbox.FoundTombstone:
-		return c.client.recall(ctx, rec, added)
+		return Outcome{ID: added.Tombstone.ID}, func(ctx context.Context) (Outcome, error) {
+			return c.client.recall(ctx, rec, added)
+		}, nil
 	}
-	return outcomeOf(&added.Record, true), nil
+	return outcomeOf(&added.Record, true), nil, nil
 }
 
 // NewCall makes a call of an endpoint that has no method here yet. path is relative to the base URL, e.g.

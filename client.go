@@ -247,7 +247,10 @@ func (c *Client) recall(ctx context.Context, rec outbox.Record, added outbox.Add
 		defer cancel()
 		x, v, err := c.read(ctx, k.reader(&rec), nil)
 		if err == nil && v.Class == wire.Success {
-			o.Body = k.judge(&rec, x.Body).Body
+			// What has the reference now may be another resource.
+			if f := k.judge(&rec, x.Body); t.Resource == "" || t.Resource == rec.Resource || t.Resource == f.Resource {
+				o.Body = f.Body
+			}
 		}
 	}
 	return o, nil

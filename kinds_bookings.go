@@ -28,8 +28,8 @@ func readBookings(rec *outbox.Record) string {
 func judgeBooking(rec *outbox.Record, body []byte) dispatch.Finding {
 	var wish bookingState
 	var list struct {
-		Object string            `json:"object"`
-		Data   []json.RawMessage `json:"data"`
+		Data    []json.RawMessage `json:"data"`
+		HasMore bool              `json:"has_more"`
 	}
 	if json.Unmarshal(rec.Request.Body, &wish) != nil || json.Unmarshal(body, &list) != nil || list.Data == nil {
 		return dispatch.Finding{Wish: dispatch.Unreadable}
@@ -48,6 +48,11 @@ func judgeBooking(rec *outbox.Record, body []byte) dispatch.Finding {
 			return dispatch.Finding{Wish: dispatch.Fulfilled, Body: item, Resource: b.ID}
 		}
 		found = dispatch.Finding{Wish: dispatch.Impossible, Body: item, Resource: b.ID}
+	}
+	if found.Wish == dispatch.Open && list.HasMore {
+		// A whole page of other bookings: the server does not look for the reference, and the one looked for
+		// may be on another page.
+		return dispatch.Finding{Wish: dispatch.Unreadable}
 	}
 	return found
 }

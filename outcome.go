@@ -54,6 +54,7 @@ type Outcome struct {
 	Reason       string // machine-readable cause where no answer explains the state, e.g. "read_back", "window_passed"
 	RequestID    string // of the deciding answer
 	Body         []byte // the resource or error as answered, or read back since; may hold guests' data
+	Truncated    bool   // Body is only the beginning of what was answered
 	Replayed     bool   // the deciding answer was a replay (F6)
 	ByOther      bool   // another sender fulfilled the wish
 	Stale        bool   // Body is a replay of the past, and reading the present failed
@@ -77,6 +78,7 @@ func outcomeOf(rec *outbox.Record, durable bool) Outcome {
 	}
 	if r := rec.Result; r != nil {
 		o.Status, o.Code, o.Message, o.Reason, o.RequestID = r.Status, r.Code, r.Message, r.Reason, r.RequestID
+		o.Truncated = r.Truncated
 		o.Body, o.Replayed, o.ByOther, o.Stale, o.Note = r.Body, r.Replayed, r.ByOther, r.Stale, r.Note
 	}
 	return o
@@ -105,7 +107,9 @@ func Result[T any](o Outcome) (*T, error) {
 		return nil, &UncertainError{OperationID: o.ID, Key: o.Key, Reason: reason, Message: o.Message,
 			Attempts: o.Attempts, FirstSent: o.FirstSent, Last: o.Last}
 	case StateAbandoned:
-		return nil, &AbandonedError{OperationID: o.ID, Key: o.Key, MaybeSent: !o.FirstSent.IsZero(), Note: o.Note}
+		return nil, &AbandonedError{OperationID: o.ID, Key: o.Key,
+			// A tombstone does not tell, and what may have been sent must not be called unsent.
+			MaybeSent: !o.FirstSent.IsZero() || o.Reason == reasonTombstone, Note: o.Note}
 	case StateBlocked:
 		return nil, o.pending(ErrBlocked)
 	}
@@ -122,9 +126,16 @@ func (o Outcome) pending(cause error) *PendingError {
 func decodeOutcome[T any](o Outcome) (*T, error) {
 	v := new(T)
 	if len(o.Body) > 0 {
-		if err := json.Unmarshal(o.Body, v); err != nil {
+		err := json.Unmarshal(o.Body, v)
+		if err == nil && o.Truncated {
+			err = errors.New("the answer broke off")
+		}
+		if err != nil {
 			return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID, Body: o.Body, Err: err}
 		}
+	} else if o.Truncated {
+		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID,
+			Err: errors.New("the answer broke off")}
 	} else if o.Reason == reasonTombstone {
 		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Err: errors.New("it was done long ago and is no longer kept")}
 	} else if needsBody(o) {
@@ -154,6 +165,7 @@ func needsBody(o Outcome) bool {
 type Pending[T any] struct {
 	client *Client
 	id     string
+	recall recaller // of an operation whose record is gone; else nil
 }
 
 // ID names the operation; keep it to take the operation up again with [Attach] after a restart.
@@ -166,6 +178,13 @@ func Attach[T any](c *Client, id string) *Pending[T] { return &Pending[T]{client
 // deadline waits at most Config.MaxWait; then, as when the context ends, the error is a *PendingError and
 // the operation goes on. An id that is not in the outbox gives ErrNotFound.
 func (p *Pending[T]) Wait(ctx context.Context) (*T, error) {
+	if p.recall != nil {
+		o, err := p.recall(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return Result[T](o)
+	}
 	o, err := p.client.await(ctx, p.id)
 	if err != nil {
 		return nil, err

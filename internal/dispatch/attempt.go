@@ -254,7 +254,7 @@ func (t *try) success(ctx context.Context, x wire.Exchange, v wire.Verdict) *out
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freshRead)
 	defer cancel()
 	defer context.AfterFunc(t.d.ctx, cancel)()
-	if f := t.d.find(ctx, t.c, t.rec); f.Body != nil && (r.Resource == "" || r.Resource == f.Resource) {
+	if f := t.d.find(ctx, t.c, t.rec); f.Body != nil && sameResource(r.Body, f.Body) {
 		r.Body, r.Resource = f.Body, f.Resource
 	} else {
 		r.Stale = true
@@ -385,14 +385,24 @@ func (t *try) result(x wire.Exchange, v wire.Verdict) *outbox.Result {
 	r := &outbox.Result{Status: x.Status, Code: v.Code, Message: v.Message, RequestID: v.RequestID,
 		Header: x.Kept(), Body: x.Body, Truncated: x.Oversize, Replayed: v.Replayed, At: t.d.cfg.Now()}
 	if v.Class == wire.Success {
-		var resource struct {
-			ID string `json:"id"` // F17
-		}
-		if json.Unmarshal(x.Body, &resource) == nil {
-			r.Resource = resource.ID
-		}
+		r.Resource = resourceID(x.Body)
 	}
 	return r
+}
+
+// resourceID is the id of the resource in an answer (F17); "" = it has none.
+func resourceID(body []byte) string {
+	var resource struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(body, &resource) // what cannot be read has none
+	return resource.ID
+}
+
+// sameResource reports whether two bodies are of one resource, as far as they tell.
+func sameResource(a, b []byte) bool {
+	one, other := resourceID(a), resourceID(b)
+	return one == "" || other == "" || one == other
 }
 
 // found is an outcome that was read back rather than answered.

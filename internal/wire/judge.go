@@ -157,11 +157,13 @@ func judgeProblem(x Exchange, p Problem) Class {
 	if class, ok := byStatus[x.Status]; ok {
 		return class
 	}
-	if p.Known {
-		return byCode[p.Code]
-	}
-	switch {
-	case x.Status == http.StatusNotFound || x.Status == http.StatusGone:
+	gone := x.Status == http.StatusNotFound || x.Status == http.StatusGone
+	switch class := byCode[p.Code]; {
+	case p.Known && class == Rejected && gone:
+		return Conflict // an earlier attempt may be why it is gone
+	case p.Known:
+		return class
+	case gone:
 		return Conflict
 	case !x.Whole:
 		return Retry // the code may have been in the part that is missing
