@@ -11,7 +11,7 @@ import (
 
 func TestBoltKeepsTheContract(t *testing.T) {
 	outboxtest.Run(t, func(t testing.TB) outboxtest.Storage {
-		path := filepath.Join(t.TempDir(), "pos.outbox")
+		path := filepath.Join(fastDir(t), "pos.outbox")
 		return outboxtest.Storage{
 			Open:    func() (outbox.Engine, error) { return bolt.Open(path, bolt.Options{}) },
 			Reopens: true,

@@ -31,3 +31,12 @@ func (e *Engine) Tombstones() (n int) {
 	})
 	return n
 }
+
+// FormatValue returns the value that says which format a file has, as a release with that frame layout
+// would write it.
+func FormatValue(format uint64, layout byte) []byte {
+	f := newFrame(tagFormat, 8)
+	f.b[1] = layout
+	f.uint(format)
+	return f.finishFrame(formatKey)
+}

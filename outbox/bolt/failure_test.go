@@ -97,7 +97,7 @@ func TestTheContractHoldsOnAFailingDisk(t *testing.T) {
 	for _, c := range commitOps {
 		t.Run(c.name, func(t *testing.T) {
 			outboxtest.Run(t, func(t testing.TB) outboxtest.Storage {
-				path := filepath.Join(t.TempDir(), "pos.outbox")
+				path := filepath.Join(fastDir(t), "pos.outbox")
 				return outboxtest.Storage{
 					Open: func() (outbox.Engine, error) {
 						d := bolttest.NewDisk()

@@ -166,7 +166,7 @@ func (e *Engine) start(missing bool) error {
 }
 
 func (e *Engine) openExisting(whole, noMark bool) error {
-	cause, err := e.inspect(whole)
+	cause, roots, err := e.inspect(whole)
 	if err != nil {
 		return err
 	}
@@ -199,6 +199,10 @@ func (e *Engine) openExisting(whole, noMark bool) error {
 	}
 	e.id, e.commits = h.id, h.commits
 	switch {
+	case roots < 2:
+		// Two roots take turns, so that one is whole at any moment. If the other was torn by a power cut
+		// its commit was never answered; if it was damaged, an answered one is gone.
+		return e.suspect("one of two roots is unreadable: the last commit may be gone")
 	case noMark && h.commits > 0:
 		return e.suspect("no mark beside the file: it may be a copy")
 	case !noMark && e.mark.id != h.id:
@@ -210,38 +214,37 @@ func (e *Engine) openExisting(whole, noMark bool) error {
 }
 
 // inspect looks at the file's pages without bbolt, which a damaged page can drive into endless recursion.
-// cause says what is wrong with it; whole asks for every page and value.
-func (e *Engine) inspect(whole bool) (cause, err error) {
+// cause says what is wrong with it; roots is how many of its two roots are whole. With whole set every
+// page and value is looked at.
+func (e *Engine) inspect(whole bool) (cause error, roots int, err error) {
 	f, err := os.OpenFile(e.path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = f.Close() }()
 	p, err := openPages(f)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	roots = len(p.metas)
 	if err := p.checkFormat(); err != nil {
-		return nil, err
+		return nil, roots, err
 	}
-	if len(p.metas) == 0 {
-		return errors.New("both roots are unreadable"), nil
+	if roots == 0 {
+		return errors.New("both roots are unreadable"), 0, nil
 	}
 	if int64(p.metas[0].pages)*p.page > p.size {
-		return errors.New("the file is cut short"), nil
-	}
-	if len(p.metas) == 1 {
-		return errors.New("one of two roots is unreadable"), nil
+		return errors.New("the file is cut short"), roots, nil
 	}
 	if whole {
 		if c, clean := collect(p); !clean {
 			if p.bad == 0 && c.broken == 0 {
-				return errors.New("the indexes do not match the records"), nil
+				return errors.New("the indexes do not match the records"), roots, nil
 			}
-			return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), nil
+			return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), roots, nil
 		}
 	}
-	return nil, nil
+	return nil, roots, nil
 }
 
 // suspect draws a line: every record that is unfinished now counts as sent since its creation.
