@@ -23,6 +23,10 @@ const (
 // visible later than their updated_at says; what comes again is told apart by its version.
 const watchOverlap = time.Minute
 
+// watchSkew is how far Flavoso's Date header may be ahead of its updated_at. Once nothing has happened for
+// so long, polls need not return what came last again and again.
+const watchSkew = 10 * time.Minute
+
 // watchStep is the least the cursor moves, so that polls without news save nothing.
 const watchStep = watchOverlap / 4
 
@@ -132,6 +136,7 @@ type owedOrder struct {
 // sweep is one poll: all pages of the orders that changed since the cursor.
 type sweep struct {
 	began time.Time
+	date  time.Time // Flavoso's clock at the first page; zero = it did not say
 	page  string    // cursor of the next page
 	high  time.Time // the latest change seen, by Flavoso's clock
 	news  bool
@@ -188,6 +193,9 @@ func (w *watch) poll(ctx context.Context) time.Duration {
 			return w.readFailed(ctx, err)
 		}
 		w.failed = 0
+		if w.sweep.page == "" {
+			w.sweep.date = date
+		}
 		for _, raw := range page.Data {
 			if ctx.Err() != nil {
 				return 0
@@ -381,8 +389,14 @@ func (w *watch) swept(date time.Time) time.Duration {
 	}
 	// An order on a page that was read already may have changed while the others were read. It changed
 	// after the sweep began, so looking back as long as the sweep took finds it.
-	from := high.Add(-took - watchOverlap)
-	if !high.IsZero() && from.Sub(w.cursor.From) >= watchStep {
+	from := w.cursor.From
+	if !high.IsZero() {
+		from = high.Add(-took - watchOverlap)
+	}
+	if date := w.sweep.date; len(w.cursor.Taken) > 0 && !date.IsZero() && date.Add(-watchSkew).After(from) {
+		from = date.Add(-watchSkew)
+	}
+	if from.Sub(w.cursor.From) >= watchStep {
 		w.cursor.moveTo(from)
 	}
 	news := w.sweep.news

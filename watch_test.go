@@ -71,7 +71,7 @@ func requireEachOnce(t *testing.T, srv *mockserver.Server, calls []string) {
 		require.Equal(t, 1, count[c], "%s came twice", c)
 	}
 	for _, o := range srv.Orders(store) {
-		require.Contains(t, count, state(o.ID, int64(o.Version)), "an order was missed")
+		require.NotZero(t, count[state(o.ID, int64(o.Version))], "an order was missed")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestWatchMissesNothingWhilePagesAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, inMemory, mockserver.WithSwitches(calm))
 		first := s.srv.AddOrders(store, 700) // all at one instant
-		s.srv.Inject(mockserver.Delay(2 * time.Second).On("GET", "/orders"))
+		s.srv.Inject(mockserver.Delay(500 * time.Millisecond).On("GET", "/orders"))
 		n := 0
 		w := s.watch(WatchParams{Name: "kitchen"}, func(*Order) error {
 			if n++; n%2 == 0 && n <= 700 { // 350 more arrive meanwhile
@@ -95,7 +95,7 @@ func TestWatchMissesNothingWhilePagesAreRead(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(10 * time.Minute)
+		time.Sleep(30 * time.Second)
 		require.Len(t, s.srv.Orders(store), 1050)
 		requireEachOnce(t, s.srv, w.seen())
 		require.Len(t, w.seen(), 1050+7)
@@ -109,7 +109,7 @@ func TestWatchTellsOrdersOfOneInstantApart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTill(t, inMemory, mockserver.WithSwitches(func(sw *mockserver.Switches) { calm(sw); sw.UpdatedAfter = reading }))
 				w := s.watch(WatchParams{Name: "kitchen"}, nil)
-				for range 20 {
+				for range 6 {
 					// At the very instant of a poll, before and after it.
 					s.srv.AddOrders(store, 3)
 					time.Sleep(DefaultWatchInterval)
@@ -118,7 +118,7 @@ func TestWatchTellsOrdersOfOneInstantApart(t *testing.T) {
 					s.srv.AddOrders(store, 1)
 				}
 				time.Sleep(2 * time.Minute)
-				require.Len(t, w.seen(), 120)
+				require.Len(t, w.seen(), 36)
 				requireEachOnce(t, s.srv, w.seen())
 				require.ErrorIs(t, w.stop(), context.Canceled)
 			})
@@ -298,13 +298,13 @@ func TestWatchOutlivesOutagesAndHonoursRetryAfter(t *testing.T) {
 func TestWatchGoesOnWithTheSamePageAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, inMemory, mockserver.WithSwitches(calm))
-		s.srv.AddOrders(store, 1050)
-		s.srv.Inject(mockserver.Status(503).On("GET", "/orders").Nth(6))
+		s.srv.AddOrders(store, 650)
+		s.srv.Inject(mockserver.Status(503).On("GET", "/orders").Nth(4))
 		w := s.watch(WatchParams{Name: "kitchen"}, nil)
-		time.Sleep(4 * time.Minute)
+		time.Sleep(time.Minute)
 		requireEachOnce(t, s.srv, w.seen())
 		first := 0
-		for _, r := range s.srv.Requests()[:12] {
+		for _, r := range s.srv.Requests()[:8] {
 			if r.Target == "/v1/orders?limit=100" {
 				first++
 			}
@@ -343,6 +343,7 @@ func TestWatchSavesNothingWhileNothingHappens(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, whole)
 		// Were it saved again, it would be there again.
+		time.Sleep(20 * time.Minute)
 		require.NoError(t, s.engine.SaveState(t.Context(), store, "watch:kitchen", nil))
 		time.Sleep(time.Hour)
 		again, err := s.engine.LoadState(t.Context(), store, "watch:kitchen")
