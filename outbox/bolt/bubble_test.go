@@ -1,0 +1,109 @@
+package bolt_test
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flavoso/flavoso-go/outbox"
+	"github.com/flavoso/flavoso-go/outbox/bolt"
+)
+
+// The engine works where time is simulated: nothing in it waits for a clock except a locked file.
+func TestTheEngineWorksInASimulatedTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pos.outbox")
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		e, err := bolt.Open(path, bolt.Options{})
+		require.NoError(t, err)
+		errs := make(chan error)
+		for _, id := range []string{"a", "b", "c"} {
+			go func() { _, err := e.Add(ctx, addition(id)); errs <- err }()
+		}
+		for range 3 {
+			require.NoError(t, <-errs)
+		}
+		<-e.Changed()
+		claimed, err := e.Claim(ctx, outbox.ClaimRequest{Mark: outbox.Mark{Now: now}, Limit: 2})
+		require.NoError(t, err)
+		require.Len(t, claimed, 2)
+		require.Equal(t, start, time.Now(), "no time passed")
+
+		_, err = bolt.Open(path, bolt.Options{LockTimeout: time.Hour})
+		require.ErrorIs(t, err, outbox.ErrLocked)
+		require.Equal(t, time.Hour, time.Since(start))
+
+		synctest.Wait() // everything that is left is the writer, waiting for work
+		require.NoError(t, e.Close())
+	})
+}
+
+func TestManyCallersAtOnceEachGetTheirAnswer(t *testing.T) {
+	e, _, _ := onDisk(t)
+	const callers = 200
+	same := make(chan outbox.Added, callers)
+	for range callers {
+		go func() { out, _ := e.Add(ctx, addition("one")); same <- out }()
+	}
+	news := 0
+	for range callers {
+		if out := <-same; out.Decision == outbox.AddedNew {
+			news++
+		} else {
+			require.Equal(t, outbox.FoundOperation, out.Decision)
+		}
+	}
+	require.Equal(t, 1, news, "one operation, however many ask for it at once")
+
+	claims := make(chan []outbox.Record, callers)
+	fill(t, e, 0, 500, 10)
+	for range callers {
+		go func() {
+			out, _ := e.Claim(ctx, outbox.ClaimRequest{Mark: outbox.Mark{Now: now}, Limit: 5})
+			claims <- out
+		}()
+	}
+	seen := map[string]bool{}
+	for range callers {
+		for _, r := range <-claims {
+			require.False(t, seen[r.ID], "%s was handed out twice", r.ID)
+			seen[r.ID] = true
+		}
+	}
+	require.Len(t, seen, 501)
+}
+
+func TestCloseWaitsForStepsUnderWay(t *testing.T) {
+	e, _, path := onDisk(t)
+	const callers = 50
+	errs := make(chan error, callers)
+	ids := make(chan string, callers)
+	for i := range callers {
+		id := string(rune('A'+i%26)) + string(rune('a'+i/26))
+		go func() {
+			_, err := e.Add(ctx, addition(id))
+			if err == nil {
+				ids <- id
+			}
+			errs <- err
+		}()
+	}
+	require.NoError(t, e.Close())
+	for range callers {
+		if err := <-errs; err != nil {
+			require.ErrorIs(t, err, outbox.ErrClosed)
+		}
+	}
+	close(ids)
+	e, _ = openOn(t, path)
+	n := 0
+	for id := range ids {
+		_, err := e.Get(ctx, id)
+		require.NoError(t, err, "%s was answered", id)
+		n++
+	}
+	require.Equal(t, n, states(t, e)[outbox.Queued], "and what was refused is not there")
+}

@@ -1,0 +1,129 @@
+package bolt
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// Everything that is read from the disk may hold any bytes. The seeds run with the other tests:
+//
+//	go test -fuzz FuzzPages ./outbox/bolt
+
+func goldenBytes(f *testing.F) []byte {
+	b, err := os.ReadFile("testdata/format-1.outbox")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return b
+}
+
+func FuzzPages(f *testing.F) {
+	b := goldenBytes(f)
+	f.Add(b, 0, byte(0))
+	f.Add(b, 8, byte(1))
+	f.Add(b[:8192], 4096, byte(0xff))
+	f.Add([]byte{}, 0, byte(0))
+	f.Add(make([]byte, 70000), 3, byte(7))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte, at int, v byte) {
+		if at >= 0 && at < len(b) {
+			b[at] ^= v
+		}
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = file.Close() }()
+		p, err := openPages(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p.checkFormat()
+		c, clean := collect(p)
+		if clean && !c.hasHeader {
+			t.Fatal("whole, and without a header")
+		}
+		for _, m := range p.metas {
+			if d := p.depth(m.root, m.pages); d >= 0 {
+				p.branches(m.root, m.pages, d)
+			}
+		}
+	})
+}
+
+// FuzzValues gives the decoders payloads that passed their checksum and are wrong all the same.
+func FuzzValues(f *testing.F) {
+	key := seqKey(7)
+	r := entry{Record: outbox.Record{
+		ID: "id", Seq: 7, State: outbox.Sent, Claim: outbox.Claim{Token: "t"}, Exposure: &outbox.Exposure{Claim: "t"},
+		Last: &outbox.Attempt{N: 1}, Result: &outbox.Result{Header: map[string]string{"a": "b"}, Body: []byte{}},
+	}}
+	tomb := r.Tombstone()
+	h := header{id: "id", commits: 1}
+	var c counts
+	for _, v := range [][]byte{
+		encodeRequest(key, &r.Record), encodeProgress(key, &r), encodeTombstone(key, &tomb), h.encode(), c.encode(key), {}, {1, 2, 3},
+	} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, v []byte) {
+		for _, letter := range []byte{tagRequest, tagProgress, tagKey, tagHeader, tagCounts, tagID, tagOutcome, tagState} {
+			e := newFrame(letter, len(v))
+			if len(v) > 2 {
+				e.raw(v[2:])
+			}
+			framed := e.finishFrame(key)
+			var r entry
+			_ = decodeRequest(key, framed, &r.Record)
+			_ = decodeProgress(key, framed, &r)
+			_, _ = decodeHeader(framed)
+			_, _ = decodeCounts(key, framed)
+			_, _, _, _ = outcomeOf(key, framed)
+			_, _ = seqOf(letter, key, framed)
+			_ = checkFormatValue(framed)
+			c := &collection{
+				requests: map[uint64]found{}, progress: map[uint64]found{}, bodies: map[uint64]found{}, lanes: map[uint64][2]string{},
+				ids: map[uint64][2]string{}, keySeqs: map[uint64][2]string{}, tombs: map[string]found{}, states: map[string]found{},
+				holds: map[string]found{}, named: map[string]bool{}, n: map[place]int{},
+			}
+			c.take(key, framed)
+			c.take(v, framed)
+		}
+		if s, rest, ok := cutText(v); ok {
+			again, left, ok := cutText(append(appendText(nil, s), rest...))
+			if !ok || again != s || string(left) != string(rest) {
+				t.Fatalf("%q, %q became %q, %q", s, rest, again, left)
+			}
+		}
+	})
+}
+
+func FuzzMark(f *testing.F) {
+	f.Add(mark{id: "ABC", commits: 12}.encode())
+	f.Add([]byte("flavoso outbox mark 1\nid \ncommits x\n"))
+	f.Add([]byte{})
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(dir, "mark")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := readMark(path)
+		if err != nil {
+			return
+		}
+		if err := os.WriteFile(path, m.encode(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := readMark(path); err != nil || again != m {
+			t.Fatalf("%+v became %+v, %v", m, again, err)
+		}
+	})
+}
