@@ -2,24 +2,27 @@ package flavoso
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
-// Hooks are functions that are told what happens, for metrics and traces. They are called from the
-// goroutine that does the work, with no lock held, and must return soon; nil = off. What they are given
-// may hold guests' data in its bodies, and never holds a token.
+// Hooks are functions that are told what happens, for metrics and traces. They are called while the work
+// waits for them, with no lock held, and must return soon; nil = off. They must not call Close or Shutdown,
+// which wait for the work. A panic inside is logged and changes nothing. What they are given may hold guests'
+// data in its bodies, and never holds a token.
 type Hooks struct {
 	// Saved is called when a new operation is durable.
 	Saved func(ctx context.Context, o Outcome)
-	// AttemptStart is called before each attempt. The context it returns is the request's, so that a
-	// transport can continue a trace.
+	// AttemptStart is called before each attempt. The request's context has the values of the context it
+	// returns, so that a transport can continue a trace; its deadline and end stay the client's own.
 	AttemptStart func(ctx context.Context, o Outcome) context.Context
 	// AttemptEnd is called after each attempt is settled, with AttemptStart's context. a is nil when the
 	// claim ended without one, e.g. because the wish was found fulfilled.
 	AttemptEnd func(ctx context.Context, o Outcome, a *Attempt)
-	// Finished is called when an operation has become final or parked.
+	// Finished is called when an operation has become final or parked, by an answer or otherwise. It is
+	// called twice for a verdict that could not be saved at first: with Durable false, and when it is.
 	Finished func(o Outcome)
 	// StatusChange is called when the connection went offline, came back, was paused or lost its token.
 	StatusChange func(s Status)
@@ -28,10 +31,15 @@ type Hooks struct {
 // observer connects the dispatcher to the hooks and to the delivery of outcomes.
 func (c *Client) observer() dispatch.Observer {
 	h := c.cfg.Hooks
+	if h.Saved != nil {
+		c.cfg.Hooks.Saved = func(ctx context.Context, o Outcome) {
+			c.hook("Saved", func() { h.Saved(ctx, o) })
+		}
+	}
 	o := dispatch.Observer{
 		Outcome: func(rec *outbox.Record, durable bool) {
 			if h.Finished != nil {
-				h.Finished(outcomeOf(rec, durable))
+				c.hook("Finished", func() { h.Finished(outcomeOf(rec, durable)) })
 			}
 			if durable {
 				c.outcomes.wake()
@@ -40,16 +48,52 @@ func (c *Client) observer() dispatch.Observer {
 	}
 	if h.AttemptStart != nil {
 		o.AttemptStart = func(ctx context.Context, rec *outbox.Record) context.Context {
-			return h.AttemptStart(ctx, outcomeOf(rec, true))
+			var values context.Context
+			c.hook("AttemptStart", func() { values = h.AttemptStart(ctx, outcomeOf(rec, true)) })
+			if values == nil {
+				return ctx
+			}
+			return valuesOf{ctx, values}
 		}
 	}
 	if h.AttemptEnd != nil {
 		o.AttemptEnd = func(ctx context.Context, rec *outbox.Record, a *outbox.Attempt) {
-			h.AttemptEnd(ctx, outcomeOf(rec, true), a)
+			c.hook("AttemptEnd", func() { h.AttemptEnd(ctx, outcomeOf(rec, true), a) })
 		}
 	}
 	if h.StatusChange != nil {
-		o.Condition = func(string) { h.StatusChange(c.Status()) }
+		o.Condition = func(string) { c.hook("StatusChange", func() { h.StatusChange(c.Status()) }) }
 	}
 	return o
+}
+
+// hook calls a hook and waits for it. It has a goroutine of its own, so that neither its panic nor
+// runtime.Goexit inside it (a failed test's way out) ends work of the client's.
+func (c *Client) hook(name string, call func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		finished := false
+		defer func() {
+			if !finished {
+				c.cfg.Logger.Error("flavoso.hook_panicked", "hook", name, "panic", fmt.Sprint(recover()))
+			}
+		}()
+		call()
+		finished = true
+	}()
+	<-done
+}
+
+// valuesOf is a context with another's values.
+type valuesOf struct {
+	context.Context
+	values context.Context
+}
+
+func (c valuesOf) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
 }

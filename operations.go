@@ -176,20 +176,24 @@ func (s *OperationsService) set(ctx context.Context, c outbox.Change) error {
 	if err != nil {
 		return operationError(err)
 	}
-	if rec.State.Final() || rec.State.Parked() {
-		s.client.outcomes.wake()
+	if c.ID == "" {
+		s.client.dispatcher.Changed(nil) // several, and it is not known which
+	} else {
+		s.client.dispatcher.Changed(&rec)
 	}
-	s.client.dispatcher.Changed(c.ID)
 	return nil
 }
 
 // operationError gives an engine's error its public form.
 func operationError(err error) error {
+	var unknown *outbox.SaveError
 	switch {
 	case errors.Is(err, outbox.ErrNotFound):
 		return fmt.Errorf("%w: no such operation in this outbox", ErrNotFound)
 	case errors.Is(err, outbox.ErrClosed):
 		return ErrClosed
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: the change may have been saved or not; look at the operation, or make the change again: %w", ErrUnknown, unknown.Err)
 	}
 	return err
 }

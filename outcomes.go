@@ -2,7 +2,9 @@ package flavoso
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -14,6 +16,8 @@ type outcomes struct {
 	client *Client
 	signal chan struct{}
 	failed map[string]failure // by lane
+	after  string             // everything up to here was handed over, or is in a lane that waits
+	whole  time.Time          // when the outcomes were last looked through from the beginning
 }
 
 // failure is what is remembered of an outcome that was not taken.
@@ -21,6 +25,10 @@ type failure struct {
 	again time.Time
 	count int
 }
+
+// wholePass is how often all open outcomes are looked through rather than the new ones only. Where
+// processes share the storage, an outcome may show up behind newer ones.
+const wholePass = time.Minute
 
 func newOutcomes(c *Client) *outcomes {
 	return &outcomes{client: c, signal: make(chan struct{}, 1), failed: map[string]failure{}}
@@ -60,61 +68,87 @@ func (d *outcomes) run() {
 	}
 }
 
-// deliver hands over everything that is open now, and returns when to try again what was not taken; zero
-// = nothing is left.
+// deliver hands over everything that is open now, and returns when to look again.
 func (d *outcomes) deliver(ctx context.Context) (time.Time, error) {
-	q := outbox.Query{Connection: d.client.cfg.Connection, ByOutcome: true, Unacked: true, Bodies: true, Limit: 50}
-	var next time.Time
-	waiting := map[string]bool{} // lanes that are passed over in this round
+	now := d.client.cfg.now()
+	for lane, f := range d.failed {
+		if f.again.After(now) {
+			continue
+		}
+		if _, err := d.pass(ctx, outbox.Query{Lane: lane}, lane); err != nil || ctx.Err() != nil {
+			return time.Time{}, err
+		}
+		if now := d.failed[lane]; now == f || now.count == 0 { // everything of the lane was taken, or is gone
+			delete(d.failed, lane)
+		}
+	}
+	if now.Sub(d.whole) >= wholePass || now.Before(d.whole) {
+		d.whole, d.after = now, ""
+	}
+	after, err := d.pass(ctx, outbox.Query{After: d.after}, "")
+	if err != nil || ctx.Err() != nil {
+		return time.Time{}, err
+	}
+	d.after = after
+	next := d.whole.Add(wholePass)
+	for _, f := range d.failed {
+		if f.again.Before(next) {
+			next = f.again
+		}
+	}
+	return next, nil
+}
+
+// pass hands over the open outcomes that q selects, less those of lanes that wait, except retried. It
+// returns how far it came.
+func (d *outcomes) pass(ctx context.Context, q outbox.Query, retried string) (string, error) {
+	q.Connection, q.ByOutcome, q.Unacked, q.Bodies, q.Limit = d.client.cfg.Connection, true, true, true, 50
 	for {
 		page, err := d.client.engine.List(ctx, q)
 		if err != nil {
-			return time.Time{}, err
+			return q.After, err
 		}
 		for i := range page.Records {
 			rec := &page.Records[i]
-			if waiting[rec.Lane] {
+			if _, waits := d.failed[rec.Lane]; waits && rec.Lane != retried {
 				continue
 			}
-			again := d.failed[rec.Lane].again
-			if !again.After(d.client.cfg.now()) {
-				if again = d.hand(ctx, rec); ctx.Err() != nil {
-					return time.Time{}, nil
-				}
-			}
-			if !again.IsZero() {
-				waiting[rec.Lane] = true
-				if next.IsZero() || again.Before(next) {
-					next = again
-				}
+			taken := d.hand(ctx, rec)
+			if ctx.Err() != nil || !taken && rec.Lane == retried {
+				return q.After, nil
 			}
 		}
 		if page.Next == "" {
-			return next, nil
+			if n := len(page.Records); n > 0 {
+				q.After = strconv.FormatUint(page.Records[n-1].OutcomeSeq, 10)
+			}
+			return q.After, nil
 		}
 		q.After = page.Next
 	}
 }
 
-// hand gives one outcome to the application and returns when to try again; zero = it was taken.
-func (d *outcomes) hand(ctx context.Context, rec *outbox.Record) time.Time {
+// hand gives one outcome to the application and reports whether it was taken.
+func (d *outcomes) hand(ctx context.Context, rec *outbox.Record) bool {
 	err := d.call(ctx, outcomeOf(rec, true))
 	if ctx.Err() != nil {
-		return time.Time{} // it is delivered again after the next Open
+		return false // it is delivered again after the next Open
 	}
 	if err == nil {
 		err = d.client.engine.Ack(ctx, rec.ID, rec.Revision)
 	}
-	if err == nil {
-		delete(d.failed, rec.Lane)
-		return time.Time{}
+	if err == nil || errors.Is(err, outbox.ErrNotFound) {
+		if _, ok := d.failed[rec.Lane]; ok {
+			d.failed[rec.Lane] = failure{}
+		}
+		return true
 	}
 	f := d.failed[rec.Lane]
 	f.again = d.client.cfg.now().Add(d.client.cfg.Retry.Delay(f.count))
 	f.count++
 	d.failed[rec.Lane] = f
 	d.client.cfg.Logger.Warn("flavoso.outcome_not_taken", "operation", rec.ID, "kind", rec.Kind, "tries", f.count, "error", err)
-	return f.again
+	return false
 }
 
 // call runs the application's function in a goroutine of its own, so that Close, which may be called

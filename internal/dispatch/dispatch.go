@@ -158,7 +158,11 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 		return added, err
 	}
 	if added.Superseded != "" {
-		d.waiters.wake(added.Superseded)
+		if rec, err := d.engine.Get(context.WithoutCancel(ctx), added.Superseded); err == nil {
+			d.ended(&rec)
+		} else {
+			d.waiters.wake(added.Superseded)
+		}
 	}
 	if added.Record.State.Waiting() && !added.Record.Claimed() {
 		if urgent {
@@ -172,14 +176,19 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 	return added, nil
 }
 
-// Changed tells the dispatcher that an operation was changed from outside.
-func (d *Dispatcher) Changed(id string) {
-	if id == "" {
+// Changed tells the dispatcher that an operation was changed from outside; nil = it is not known which.
+func (d *Dispatcher) Changed(rec *outbox.Record) {
+	switch {
+	case rec == nil:
 		d.waiters.wakeAll()
-	} else {
-		d.waiters.wake(id)
+		d.Kick()
+	case rec.State.Waiting():
+		d.expiries.add(rec)
+		d.waiters.wake(rec.ID)
+		d.Kick()
+	default:
+		d.ended(rec)
 	}
-	d.Kick()
 }
 
 // Kick makes the loop look for work now.

@@ -1,0 +1,511 @@
+package flavoso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flavoso/flavoso-go/mockserver"
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// delivered notes what OnOutcome was given.
+type delivered struct {
+	mu  sync.Mutex
+	all []Outcome
+}
+
+func (d *delivered) note(o Outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, o)
+}
+
+func (d *delivered) tags() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := []string{}
+	for _, o := range d.all {
+		out = append(out, o.Tag)
+	}
+	return out
+}
+
+func (d *delivered) times(id string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, o := range d.all {
+		if o.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+// TestOnOutcomeIsCalledUntilItIsTaken: an error, a panic and runtime.Goexit all mean 'again later', and
+// other lanes go on meanwhile.
+func TestOnOutcomeIsCalledUntilItIsTaken(t *testing.T) {
+	ways := map[string]func() error{
+		"error":  func() error { return errors.New("the database is locked") },
+		"panic":  func() error { panic("a bug in the app") },
+		"goexit": func() error { runtime.Goexit(); return nil },
+	}
+	for name, refuse := range ways {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got delivered
+				tries := 0
+				c := newFakeTill(t, &fakeAPI{}, func(cfg *Config) {
+					cfg.OnOutcome = func(_ context.Context, _ *Client, o Outcome) error {
+						if o.Lane == "bad" {
+							if tries++; tries <= 4 {
+								return refuse()
+							}
+						}
+						got.note(o)
+						return nil
+					}
+				})
+				for i := range 3 {
+					_, err := post(c, "bad").WithTag(fmt.Sprintf("bad-%d", i)).Enqueue(t.Context())
+					require.NoError(t, err)
+					_, err = post(c, "good").WithTag(fmt.Sprintf("good-%d", i)).Enqueue(t.Context())
+					require.NoError(t, err)
+				}
+				require.NoError(t, c.Flush(t.Context()))
+				synctest.Wait()
+				require.Equal(t, []string{"good-0", "good-1", "good-2"}, got.tags(), "other lanes go on at once")
+				time.Sleep(3 * time.Minute)
+				require.Equal(t, []string{"good-0", "good-1", "good-2", "bad-0", "bad-1", "bad-2"}, got.tags(), "in the order of the lane")
+				counts, err := c.engine.Counts(t.Context(), store)
+				require.NoError(t, err)
+				require.Zero(t, counts.Unacked)
+			})
+		})
+	}
+}
+
+// TestStuckOutcomesDoNotSlowOthersDown: thousands of outcomes that the application does not take are not
+// read again and again for each new one.
+func TestStuckOutcomesDoNotSlowOthersDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &listCounter{Engine: outbox.NewMemory()}
+		var got delivered
+		c := newFakeTill(t, &fakeAPI{}, func(cfg *Config) {
+			cfg.Outbox = engine
+			cfg.OnOutcome = func(_ context.Context, _ *Client, o Outcome) error {
+				if o.Lane == "bad" {
+					return errors.New("not now")
+				}
+				got.note(o)
+				return nil
+			}
+		})
+		for range 1_000 {
+			_, err := post(c, "bad").Do(t.Context())
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		before := engine.read()
+		for i := range 100 {
+			_, err := post(c, "good").WithTag(fmt.Sprint(i)).Do(t.Context())
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		require.Len(t, got.tags(), 100)
+		require.Less(t, engine.read()-before, 5_000, "records read for 100 new outcomes behind 1 000 stuck ones")
+	})
+}
+
+// listCounter counts the records that List returned.
+type listCounter struct {
+	outbox.Engine
+	mu sync.Mutex
+	n  int
+}
+
+func (l *listCounter) List(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	p, err := l.Engine.List(ctx, q)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n += len(p.Records)
+	return p, err
+}
+
+func (l *listCounter) read() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
+
+// TestOutcomesComeInLaneOrderAndOverRestarts: what was not taken before a restart is handed over after it.
+func TestOutcomesComeInLaneOrderAndOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got delivered
+		var mu sync.Mutex
+		take := false
+		s := newTill(t, func(c *Config) {
+			c.OnOutcome = func(_ context.Context, _ *Client, o Outcome) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if !take {
+					return errors.New("the kitchen printer is off")
+				}
+				got.note(o)
+				return nil
+			}
+		})
+		want := map[string][]string{}
+		for l := range 3 {
+			id := s.srv.AddOrder(store, mockserver.Order{})
+			lane := "order:" + id
+			for i, call := range []*Call[Order]{
+				s.Orders.Acknowledge(id, AcknowledgeParams{ExternalID: "T"}), s.Orders.Accept(id, AcceptParams{}), s.Orders.Accept("missing", AcceptParams{}).WithKey(Key(fmt.Sprint("k", l))).WithLane(lane),
+			} {
+				tag := fmt.Sprintf("%d.%d", l, i)
+				_, err := call.WithTag(tag).Enqueue(t.Context())
+				require.NoError(t, err)
+				want[lane] = append(want[lane], tag)
+			}
+		}
+		require.NoError(t, s.Flush(t.Context()))
+		time.Sleep(time.Hour)
+		require.Empty(t, got.tags())
+		s.restart()
+		mu.Lock()
+		take = true
+		mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		lanes := map[string][]string{}
+		for _, o := range got.all {
+			require.Equal(t, 1, o.Revision)
+			require.True(t, o.Durable)
+			lanes[o.Lane] = append(lanes[o.Lane], o.Tag)
+		}
+		require.Equal(t, want, lanes)
+		s.restart()
+		time.Sleep(time.Hour)
+		require.Len(t, got.tags(), 9, "what was taken is not handed over again")
+	})
+}
+
+// TestEveryRevisionIsHandedOver: uncertain, and resolved later, are two outcomes of one operation.
+func TestEveryRevisionIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got delivered
+		api := &fakeAPI{before: func(*http.Request) error { return errors.New("reset") }}
+		c := newFakeTill(t, api, func(cfg *Config) {
+			cfg.OnOutcome = func(_ context.Context, _ *Client, o Outcome) error { got.note(o); return nil }
+		})
+		p, err := post(c, "a").Enqueue(t.Context())
+		require.NoError(t, err)
+		time.Sleep(30 * time.Hour)
+		require.Equal(t, 1, got.times(p.ID()))
+		require.Equal(t, StateUncertain, got.all[0].State)
+		_, err = Result[thing](got.all[0])
+		require.ErrorIs(t, err, ErrUncertain)
+		require.NoError(t, c.Operations.Resolve(t.Context(), p.ID(), Resolution{Decision: Done, Body: []byte(`{"id":"7"}`), Note: "seen in the back office"}))
+		synctest.Wait()
+		require.Equal(t, 2, got.times(p.ID()))
+		last := got.all[1]
+		require.Equal(t, 2, last.Revision)
+		require.Equal(t, "seen in the back office", last.Note)
+		v, err := Result[thing](last)
+		require.NoError(t, err)
+		require.Equal(t, "7", v.ID)
+	})
+}
+
+// TestDoInsideOnOutcome: the usual thing to do about an outcome is the next operation.
+func TestDoInsideOnOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got delivered
+		s := newTill(t, func(c *Config) {
+			c.OnOutcome = func(ctx context.Context, c *Client, o Outcome) error {
+				got.note(o)
+				if o.Kind != "orders.accept" {
+					return nil
+				}
+				_, err := c.Orders.Acknowledge(o.Resource, AcknowledgeParams{ExternalID: "T-" + o.Tag}).Do(ctx)
+				return err
+			}
+		})
+		for i := range 3 {
+			_, err := s.Orders.Accept(s.srv.AddOrder(store, mockserver.Order{}), AcceptParams{}).WithTag(fmt.Sprint(i)).Enqueue(t.Context())
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Flush(t.Context()))
+		time.Sleep(time.Minute)
+		require.Len(t, got.tags(), 6)
+		require.Len(t, s.srv.Effects(), 6)
+	})
+}
+
+// TestCloseInsideOnOutcome does not deadlock, and the outcome, whose taking over could not be noted, comes
+// again.
+func TestCloseInsideOnOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got delivered
+		closed := make(chan error, 10)
+		s := newTill(t, func(c *Config) {
+			c.OnOutcome = func(_ context.Context, c *Client, o Outcome) error {
+				got.note(o)
+				if len(got.tags()) == 1 {
+					closed <- c.Close()
+				}
+				return nil
+			}
+		})
+		p, err := s.Orders.Accept(s.srv.AddOrder(store, mockserver.Order{}), AcceptParams{}).Enqueue(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, <-closed)
+		s.open()
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, got.times(p.ID()))
+	})
+}
+
+// TestOnOutcomeThatHangsDoesNotHoldClose: its context ends, and Close does not wait for it.
+func TestOnOutcomeThatHangsDoesNotHoldClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := make(chan struct{}), make(chan struct{})
+		c := newFakeTill(t, &fakeAPI{}, func(cfg *Config) {
+			cfg.OnOutcome = func(ctx context.Context, _ *Client, _ Outcome) error {
+				close(in)
+				<-ctx.Done()
+				<-out
+				return nil
+			}
+		})
+		_, err := post(c, "a").Do(t.Context())
+		require.NoError(t, err)
+		<-in
+		require.NoError(t, c.Close())
+		close(out)
+	})
+}
+
+// TestResultIsWhatDoReturned compares, for every state an operation can end in, what Do and Wait returned
+// with what Result makes of the outcome, in this process and after a restart.
+func TestResultIsWhatDoReturned(t *testing.T) {
+	accept := func(f mockserver.Fault) mockserver.Fault { return f.On("POST", "/orders/{id}/accept") }
+	cases := []struct {
+		name  string
+		state State
+		make  func(t *testing.T, s *till) (*Call[Order], func(id string))
+	}{
+		{"succeeded", StateSucceeded, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			return s.Orders.Accept(s.srv.AddOrder(store, mockserver.Order{}), AcceptParams{}), nil
+		}},
+		{"succeeded, not as wished", StateSucceeded, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			return s.Orders.Accept(s.srv.AddOrder(store, mockserver.Order{Status: mockserver.StatusCancelled}), AcceptParams{}), nil
+		}},
+		{"succeeded, unreadable", StateSucceeded, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			id := s.srv.AddOrder(store, mockserver.Order{})
+			return NewCall[Order](s.Client, "POST", Path("orders", id, "accept")+"?x=1", nil).WithLane("odd"), nil
+		}},
+		{"rejected", StateRejected, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			return s.Orders.Accept("missing", AcceptParams{}), nil
+		}},
+		{"rejected, validation", StateRejected, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			return NewCall[Order](s.Client, "POST", Path("orders", s.srv.AddOrder(store, mockserver.Order{}), "accept"), map[string]any{"preparation_minutes": -1}), nil
+		}},
+		{"expired", StateExpired, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			s.srv.Inject(mockserver.Refuse())
+			return s.Orders.Accept("o", AcceptParams{}).WithExpiry(5 * time.Second), nil
+		}},
+		{"canceled", StateCanceled, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			s.srv.Inject(mockserver.Refuse())
+			return s.Orders.Accept("o", AcceptParams{}), func(id string) { require.NoError(t, s.Operations.Cancel(t.Context(), id)) }
+		}},
+		{"abandoned, never sent", StateAbandoned, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			s.srv.Inject(mockserver.Refuse())
+			return s.Orders.Accept("o", AcceptParams{}), func(id string) {
+				require.NoError(t, s.Operations.Resolve(t.Context(), id, Resolution{Decision: Abandon, Note: "n"}))
+			}
+		}},
+		{"abandoned, maybe sent", StateAbandoned, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			s.srv.Inject(accept(mockserver.Status(503)))
+			return s.Orders.Accept("o", AcceptParams{}), func(id string) {
+				require.NoError(t, s.Operations.Resolve(t.Context(), id, Resolution{Decision: Abandon}))
+			}
+		}},
+		{"resolved as done", StateSucceeded, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			s.srv.Inject(mockserver.Refuse())
+			return s.Orders.Accept("o", AcceptParams{}), func(id string) {
+				require.NoError(t, s.Operations.Resolve(t.Context(), id, Resolution{Decision: Done, Body: []byte(`{"id":"o","status":"confirmed"}`)}))
+			}
+		}},
+		{"uncertain", StateUncertain, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			s.srv.Inject(mockserver.Status(503).On("POST", "/orders/{id}/accept"))
+			return NewCall[Order](s.Client, "POST", Path("orders", "o", "accept"), nil), nil
+		}},
+		{"blocked", StateBlocked, func(t *testing.T, s *till) (*Call[Order], func(string)) {
+			_, err := s.Orders.Accept("missing", AcceptParams{}).WithLane("l").StopLaneOnReject().Enqueue(t.Context())
+			require.NoError(t, err)
+			return s.Orders.Accept("o", AcceptParams{}).WithLane("l"), nil
+		}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTill(t, func(c *Config) { c.MaxWait = 50 * time.Hour })
+				call, then := tc.make(t, s)
+				type result struct {
+					v   *Order
+					err error
+				}
+				done := make(chan result, 1)
+				go func() {
+					v, err := call.Do(t.Context())
+					done <- result{v, err}
+				}()
+				if then != nil {
+					time.Sleep(2 * time.Second)
+					for i := range 1000 { // an attempt may be under way at this very moment
+						o, ok := call.Outcome()
+						require.True(t, ok)
+						rec, err := s.engine.Get(t.Context(), o.ID)
+						require.NoError(t, err)
+						if !rec.Claimed() {
+							then(o.ID)
+							break
+						}
+						require.Less(t, i, 999)
+						time.Sleep(10 * time.Millisecond)
+					}
+				}
+				did := <-done
+				require.Equal(t, did.v == nil, did.err != nil, "value == nil exactly when err != nil")
+				o, ok := call.Outcome()
+				require.True(t, ok)
+				require.Equal(t, tc.state, o.State)
+				same := func(v *Order, err error) {
+					require.Equal(t, did.v, v)
+					require.Equal(t, did.err, err)
+					require.Equal(t, FateOf(did.err), FateOf(err))
+				}
+				same(Result[Order](o))
+				if tc.state == StateUncertain || tc.state == StateBlocked || tc.state.Final() {
+					same(Attach[Order](s.Client, o.ID).Wait(t.Context()))
+				}
+				s.restart()
+				same(Attach[Order](s.Client, o.ID).Wait(t.Context()))
+			})
+		})
+	}
+	t.Run("superseded", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			api := &fakeAPI{before: func(*http.Request) error { return errors.New("reset") }}
+			c := newFakeTill(t, api, nil)
+			first := put(c, "m", 1)
+			_, err := first.Enqueue(t.Context())
+			require.NoError(t, err)
+			synctest.Wait()
+			second := put(c, "m", 2)
+			_, err = second.Enqueue(t.Context())
+			require.NoError(t, err)
+			_, err = put(c, "m", 3).WithSupersede().Enqueue(t.Context())
+			require.NoError(t, err)
+			_, did := second.Do(t.Context())
+			o, _ := second.Outcome()
+			_, err = Result[thing](o)
+			require.Equal(t, did, err)
+			require.Equal(t, FateNotSent, FateOf(err))
+		})
+	})
+}
+
+func TestAttachToNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeTill(t, &fakeAPI{}, nil)
+		_, err := Attach[thing](c, "no such operation").Wait(t.Context())
+		require.ErrorIs(t, err, ErrNotFound)
+	})
+}
+
+// TestRetention: what is over and taken over is removed after KeepFinished. What nobody has seen yet and
+// what waits for a decision stays.
+func TestRetention(t *testing.T) {
+	run := func(t *testing.T, onOutcome func(context.Context, *Client, Outcome) error, want map[string]bool) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			api := &fakeAPI{
+				before: func(r *http.Request) error {
+					if strings.HasSuffix(r.URL.Path, "/lost") {
+						return errors.New("reset")
+					}
+					return nil
+				},
+				status: func(r *http.Request) int {
+					if strings.HasSuffix(r.URL.Path, "/refused") {
+						return 422
+					}
+					return 200
+				},
+			}
+			path := filepath.Join(t.TempDir(), "pos.outbox")
+			c := newFakeTill(t, api, func(cfg *Config) { cfg.OnOutcome, cfg.Outbox, cfg.OutboxPath = onOutcome, nil, path })
+			ids := map[string]string{}
+			for _, lane := range []string{"done", "refused", "lost"} {
+				p, err := post(c, lane).Enqueue(t.Context())
+				require.NoError(t, err)
+				ids[lane] = p.ID()
+			}
+			stopped, err := post(c, "refused").WithLane("stopped").StopLaneOnReject().Enqueue(t.Context())
+			require.NoError(t, err)
+			blocked, err := post(c, "blocked").WithLane("stopped").Enqueue(t.Context())
+			require.NoError(t, err)
+			ids["blocked"], ids["stopped"] = blocked.ID(), stopped.ID()
+			time.Sleep(6 * 24 * time.Hour)
+			for name, id := range ids {
+				_, err := c.Operations.Get(t.Context(), id)
+				require.NoError(t, err, "%s within KeepFinished", name)
+			}
+			time.Sleep(30 * 24 * time.Hour)
+			kept := map[string]bool{}
+			for name, id := range ids {
+				_, err := c.Operations.Get(t.Context(), id)
+				kept[name] = err == nil
+			}
+			require.Equal(t, want, kept)
+
+			for name, id := range ids {
+				if name != "lost" && name != "blocked" && kept[name] {
+					require.NoError(t, c.Operations.Ack(t.Context(), id))
+				}
+			}
+			time.Sleep(2 * time.Hour)
+			for _, name := range []string{"done", "refused", "stopped"} {
+				_, err := c.Operations.Get(t.Context(), ids[name])
+				require.ErrorIs(t, err, ErrNotFound, "%s once it was seen", name)
+			}
+			for _, name := range []string{"lost", "blocked"} {
+				_, err := c.Operations.Get(t.Context(), ids[name])
+				require.NoError(t, err, "%s waits for a decision", name)
+			}
+		})
+	}
+	t.Run("an application that takes outcomes", func(t *testing.T) {
+		run(t, func(context.Context, *Client, Outcome) error { return nil },
+			map[string]bool{"done": false, "refused": false, "stopped": false, "lost": true, "blocked": true})
+	})
+	t.Run("an application that takes none", func(t *testing.T) {
+		run(t, func(context.Context, *Client, Outcome) error { return errors.New("no") },
+			map[string]bool{"done": true, "refused": true, "stopped": true, "lost": true, "blocked": true})
+	})
+	t.Run("an application without OnOutcome", func(t *testing.T) {
+		run(t, nil, map[string]bool{"done": false, "refused": true, "stopped": true, "lost": true, "blocked": true})
+	})
+}
