@@ -48,7 +48,7 @@ func TestBookingIsLookedForBeforeItIsRepeated(t *testing.T) {
 		{"the reference is taken by the booking itself", []mockserver.Fault{on(mockserver.StatusAfterCommit(500)).NotHeld().Times(1)},
 			[]mockserver.Option{mockserver.WithSwitches(func(s *mockserver.Switches) { s.BookingReference = "unique" })}},
 		{"the table is taken by the booking itself, and the list lags", []mockserver.Fault{on(mockserver.StatusAfterCommit(500)).NotHeld().Times(1)},
-			[]mockserver.Option{mockserver.WithSwitches(func(s *mockserver.Switches) { s.BookingCapacity, s.BookingListLag = 1, 5 * time.Second })}},
+			[]mockserver.Option{mockserver.WithSwitches(func(s *mockserver.Switches) { s.BookingCapacity, s.BookingListLag = 1, 5*time.Second })}},
 		{"the look fails at first", []mockserver.Fault{on(mockserver.StatusAfterCommit(500)).NotHeld().Times(1), mockserver.Status(503).On("GET", "/bookings").Times(3)}, nil},
 		{"the look meets a portal at first", []mockserver.Fault{on(mockserver.StatusAfterCommit(500)).NotHeld().Times(1), mockserver.Portal().On("GET", "").Times(3)}, nil},
 		{"the look is cut at first", []mockserver.Fault{on(mockserver.StatusAfterCommit(500)).NotHeld().Times(1), mockserver.Truncate(30).On("GET", "/bookings").Times(3)}, nil},

@@ -136,7 +136,10 @@ func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
 	f := t.d.find(ctx, t.c, rec)
 	switch {
 	case f.Wish == Fulfilled:
-		return outbox.Settlement{To: outbox.Succeeded, Result: t.found("read_back", f)}, true
+		r := t.found("read_back", f)
+		// The one attempt so far found its key taken: it was somebody else.
+		r.ByOther = rec.Last != nil && rec.Last.N == 1 && rec.Attempts == 2 && rec.Last.Code == wire.CodeKeyReused
+		return outbox.Settlement{To: outbox.Succeeded, Result: r}, true
 	case f.Wish == GivenUp:
 		return outbox.Settlement{To: outbox.Abandoned, Result: t.found("given_up", f)}, true
 	case f.Wish == Impossible && !rec.RepeatSafe:

@@ -316,10 +316,11 @@ func (d *Dispatcher) loadPause(ctx context.Context, c *connection) error {
 // maxPause is the longest that a saved Retry-After holds: the cap on an authored one, jitter included.
 const maxPause = 2 * time.Hour
 
-// clamp ends waits that lie further ahead than any wait is long: the wall clock was set back since.
+// clamp forgets waits that are over, so that no clock that is set back can revive them, and those that lie
+// further ahead than any wait is long: it was set back since.
 func (c *connection) clamp(now time.Time) {
 	for _, t := range []*time.Time{&c.pausedUntil, &c.restUntil, &c.nextProbe} {
-		if t.Sub(now) > maxPause {
+		if !t.After(now) || t.Sub(now) > maxPause {
 			*t = time.Time{}
 		}
 	}

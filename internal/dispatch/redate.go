@@ -35,6 +35,11 @@ func (r *redater) pass() {
 	now, mono := d.cfg.Now().Round(0), time.Now()
 	if !r.wall.IsZero() && now.Sub(r.wall) < mono.Sub(r.mono)-stepBack {
 		r.stepped, r.after, r.next = true, "", mono
+		d.mu.Lock()
+		for _, c := range d.connections {
+			c.restUntil, c.nextProbe = time.Time{}, time.Time{} // asked for by nobody but this client
+		}
+		d.mu.Unlock()
 	}
 	r.wall, r.mono = now, mono
 	if mono.Before(r.next) {
