@@ -26,6 +26,7 @@ type Engine struct {
 	broken    error     // why nothing is saved at the moment; nil = all is well
 	retry     time.Time // when saving may be tried again
 	moved     bool      // the file at path is newer than the open handle
+	opened    bool      // and it was opened when it got its name
 	id        string    // the outbox's own
 	mark      mark      // what stands beside the file
 	ballast   ballast

@@ -40,3 +40,6 @@ func FormatValue(format uint64, layout byte) []byte {
 	f.uint(format)
 	return f.finishFrame(formatKey)
 }
+
+// CloseFirst makes the engine close its file before another takes its name, as on Windows.
+func CloseFirst(o *Options) { o.closeFirst = true }

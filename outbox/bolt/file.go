@@ -55,6 +55,8 @@ func (e *Engine) openBolt(path string) (*file, error) {
 
 func (h *file) close() error { return guard(h.db.Close) }
 
+func closeFile(h *file) { _ = h.close() }
+
 // abandon lets go of a handle that must not be touched: its descriptor and with it the lock. The mapping
 // stays until the process ends; readers may still be looking at it.
 func (h *file) abandon() {
@@ -79,11 +81,14 @@ func (e *Engine) inPlace() error {
 // create makes a new file under another name and moves it into place, so that the file at path is whole
 // at any moment.
 func (e *Engine) create(h header) error {
-	return e.build(h, func(*bbolt.DB) error { return nil }, PointCreateWritten, PointCreateRenamed)
+	if err := e.build(h, func(*bbolt.DB) error { return nil }, PointCreateWritten); err != nil {
+		return err
+	}
+	return e.publish(PointCreateRenamed, closeFile)
 }
 
-// build makes a file under another name, lets fill write to it, syncs it and moves it into place.
-func (e *Engine) build(h header, fill func(*bbolt.DB) error, written, renamed Point) (err error) {
+// build makes a file under another name, lets fill write to it and syncs it.
+func (e *Engine) build(h header, fill func(*bbolt.DB) error, written Point) (err error) {
 	temp := e.path + tempSuffix
 	if err := removeIfThere(temp); err != nil {
 		return err
@@ -92,11 +97,6 @@ func (e *Engine) build(h header, fill func(*bbolt.DB) error, written, renamed Po
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temp)
-		}
-	}()
 	err = guard(func() error {
 		// Nothing depends on the copy before the one sync at its end.
 		f.db.NoSync = true
@@ -118,16 +118,42 @@ func (e *Engine) build(h header, fill func(*bbolt.DB) error, written, renamed Po
 		err = e.at(PointCopySynced)
 	}
 	if err != nil {
-		return err
+		_ = os.Remove(temp)
 	}
-	if err = os.Rename(temp, e.path); err != nil {
+	return err
+}
+
+// publish gives the file that was built its name, durably. Open it with swap.
+func (e *Engine) publish(renamed Point, letGo func(*file)) error {
+	temp := e.path + tempSuffix
+	err := e.rename(temp, letGo)
+	if err != nil {
+		_ = os.Remove(temp)
 		return err
 	}
 	e.moved = true
-	if err = e.at(renamed); err != nil {
+	if err := e.at(renamed); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(e.path))
+}
+
+// rename replaces the file at the engine's path. Where the system does not replace an open file it is
+// closed first, and whichever file has the name then is opened in its place.
+func (e *Engine) rename(temp string, letGo func(*file)) error {
+	if !e.opts.closeFirst || e.file == nil {
+		return os.Rename(temp, e.path)
+	}
+	e.handle.Lock()
+	defer e.handle.Unlock()
+	letGo(e.file) // everything is in the copy
+	err := os.Rename(temp, e.path)
+	f, oerr := e.openBolt(e.path)
+	if oerr != nil {
+		return errors.Join(err, oerr)
+	}
+	e.file, e.opened = f, err == nil
+	return err
 }
 
 // tempSuffix names the file that a copy is built in; one left by a crash is removed at the next open.

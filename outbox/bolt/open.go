@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -47,6 +48,7 @@ type Options struct {
 	OpenDB func(path string, mode fs.FileMode, o *bbolt.Options) (*bbolt.DB, error)
 
 	checkWhole int64                             // see checkWhole
+	closeFirst bool                              // see rename
 	fileSystem func(path string) (uint32, error) // tests pretend another file system
 }
 
@@ -54,6 +56,7 @@ func (o Options) withDefaults() Options {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
+	o.closeFirst = o.closeFirst || runtime.GOOS == "windows"
 	if o.checkWhole == 0 {
 		o.checkWhole = checkWhole
 	}

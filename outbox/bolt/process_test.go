@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,7 +44,8 @@ func child(path string, at bolt.Point, nth string) {
 	if at != "" {
 		d.At(at, func() {
 			if n--; n < 0 {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				self, _ := os.FindProcess(os.Getpid())
+				_ = self.Kill()
 				select {}
 			}
 		})
@@ -175,7 +175,7 @@ func TestAProcessKilledAtAnyPointLosesNothing(t *testing.T) {
 				err := cmd.Wait()
 				var exit *exec.ExitError
 				if errors.As(err, &exit) {
-					require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
+					require.NotEqual(t, 3, exit.ExitCode(), "it was killed")
 					reached[p] = true
 				} else {
 					require.NoError(t, err)

@@ -25,19 +25,30 @@ func (e *Engine) rewrite() error {
 			if err != nil {
 				return err
 			}
-			return e.build(h, func(dst *bbolt.DB) error { return copyBuckets(dst, tx) }, PointCopyWritten, PointCopyRenamed)
+			return e.build(h, func(dst *bbolt.DB) error { return copyBuckets(dst, tx) }, PointCopyWritten)
 		})
 	})
 	if err != nil {
 		return err
 	}
-	return e.swap(func(old *file) { _ = old.close() })
+	if err := e.publish(PointCopyRenamed, closeFile); err != nil {
+		return err
+	}
+	return e.swap(closeFile)
 }
 
 // swap opens the file that is now at the engine's path and lets the old handle go.
 func (e *Engine) swap(letGo func(*file)) error {
 	if err := e.at(PointCopyDone); err != nil {
 		return err
+	}
+	if e.opened { // by rename
+		h, err := e.file.header()
+		if err != nil {
+			return err
+		}
+		e.id, e.commits, e.moved, e.opened = h.id, h.commits, false, false
+		return nil
 	}
 	f, err := e.openBolt(e.path)
 	if err != nil {

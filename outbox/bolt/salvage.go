@@ -105,8 +105,11 @@ func (e *Engine) rebuild(c *collection, cause error) error {
 			return err
 		}
 		return e.at(PointAsideMoved)
-	}, PointCopyWritten, PointCopyRenamed)
+	}, PointCopyWritten)
 	if err != nil {
+		return err
+	}
+	if err := e.publish(PointCopyRenamed, (*file).abandon); err != nil {
 		return err
 	}
 	e.claims.forget()

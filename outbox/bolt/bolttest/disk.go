@@ -1,6 +1,7 @@
 package bolttest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -160,6 +161,10 @@ func (d *Disk) open(path string, mode fs.FileMode, o *bbolt.Options) (*bbolt.DB,
 	return db, nil
 }
 
+// errSync stands for a failed sync where a descriptor cannot be made to fail one: for the commit it comes
+// to the same.
+var errSync = errors.New("bolttest: sync failed")
+
 // hooked is one open file.
 type hooked struct {
 	d     *Disk
@@ -178,8 +183,8 @@ func (h *hooked) writeAt(b []byte, at int64) (int, error) {
 		if err := h.d.probe(bolt.PointCommitData); err != nil {
 			return 0, err
 		}
-		if h.due(SyncData) {
-			h.breakSync()
+		if h.due(SyncData) && !h.breakSync() {
+			return 0, errSync
 		}
 	}
 	if meta {
@@ -202,8 +207,8 @@ func (h *hooked) writeAt(b []byte, at int64) (int, error) {
 		if err := h.d.probe(bolt.PointCommitSync); err != nil {
 			return n, err
 		}
-		if h.due(SyncMeta) {
-			h.breakSync()
+		if h.due(SyncMeta) && !h.breakSync() {
+			return n, errSync
 		}
 	}
 	return n, err
@@ -244,29 +249,4 @@ func (h *hooked) note(b []byte, at int64, meta bool) {
 		}
 		h.d.writes = append(h.d.writes, w)
 	}
-}
-
-// breakSync lets the descriptor stand for /dev/null, which takes no sync, until the commit has failed.
-// Writes go on to the file.
-func (h *hooked) breakSync() {
-	fd := int(h.f.Fd())
-	keep, err := syscall.Dup(fd)
-	if err != nil {
-		return
-	}
-	null, err := syscall.Open(os.DevNull, syscall.O_RDWR, 0)
-	if err != nil {
-		_ = syscall.Close(keep)
-		return
-	}
-	_ = syscall.Dup3(null, fd, syscall.O_CLOEXEC)
-	_ = syscall.Close(null)
-	h.real = os.NewFile(uintptr(keep), h.path)
-	h.d.mu.Lock()
-	h.d.restore = func() {
-		_ = syscall.Dup3(keep, fd, syscall.O_CLOEXEC)
-		_ = h.real.Close()
-		h.real, h.data = nil, false
-	}
-	h.d.mu.Unlock()
 }
