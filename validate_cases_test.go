@@ -34,8 +34,8 @@ func validationCases(t *testing.T, path string) []validationCase {
 	return cases
 }
 
-// put sends a document as it is, past the SDK's own checks.
-func put(t *testing.T, srv *mockserver.Server, path string, body []byte) (int, []byte) {
+// putDocument sends a document as it is, past the SDK's own checks.
+func putDocument(t *testing.T, srv *mockserver.Server, path string, body []byte) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequest("PUT", srv.BaseURL()+path, bytes.NewReader(body))
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestMenusAndHoursAreCheckedAlikeHereAndAtFlavoso(t *testing.T) {
 				encoded, err := encodeBody(value)
 				require.NoError(t, err)
 				for what, body := range map[string][]byte{"the case": tc.Input, "as the SDK writes it": encoded} {
-					status, answer := put(t, srv, doc.path, body)
+					status, answer := putDocument(t, srv, doc.path, body)
 					if len(tc.Pointers) == 0 {
 						assert.Equal(t, 200, status, "%s: %s", what, answer)
 						continue

@@ -84,7 +84,7 @@ func TestWatchMissesNothingWhilePagesAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, inMemory, mockserver.WithSwitches(calm))
 		first := s.srv.AddOrders(store, 700) // all at one instant
-		s.srv.Inject(mockserver.Delay(500 * time.Millisecond).On("GET", "/orders"))
+		s.srv.Inject(mockserver.Delay(500*time.Millisecond).On("GET", "/orders"))
 		n := 0
 		w := s.watch(WatchParams{Name: "kitchen"}, func(*Order) error {
 			if n++; n%2 == 0 && n <= 700 { // 350 more arrive meanwhile
@@ -280,7 +280,7 @@ func TestWatchOutlivesOutagesAndHonoursRetryAfter(t *testing.T) {
 		outage(mockserver.Portal().On("GET", "/orders"), 10*time.Minute)
 		outage(mockserver.Truncate(20).On("GET", "/orders").Times(3), 10*time.Minute)
 
-		s.srv.Inject(mockserver.RateLimit(10 * time.Minute).On("GET", "/orders").Times(1))
+		s.srv.Inject(mockserver.RateLimit(10*time.Minute).On("GET", "/orders").Times(1))
 		id := s.srv.AddOrder(store, mockserver.Order{})
 		for len(s.srv.Requests()) == 0 || s.srv.Requests()[len(s.srv.Requests())-1].Status != http.StatusTooManyRequests {
 			time.Sleep(time.Second)
@@ -358,7 +358,7 @@ func TestWatchSkipsWhatItCannotReadAndGoesOn(t *testing.T) {
 		s := newTill(t, nil, mockserver.WithSwitches(calm))
 		bad := `{"object":"order","id":"o-bad","status":7,"version":1}`
 		good := `{"object":"order","id":"o-good","status":"pending","version":1,"updated_at":"2000-01-01T00:00:00Z"}`
-		s.srv.Inject(mockserver.Status(200).Body(`{"object":"list","data":[17,` + bad + `,` + good + `],"has_more":false}`).
+		s.srv.Inject(mockserver.Status(200).Body(`{"object":"list","data":[17,`+bad+`,`+good+`],"has_more":false}`).
 			On("GET", "/orders").Times(1))
 		s.srv.Inject(mockserver.Status(200).Body(`{"object":"order","id":"o-bad","status":"pending","version":2}`).
 			On("GET", "/orders/{id}").Times(1))
