@@ -31,6 +31,9 @@ type SaveError struct {
 }
 
 func (e *SaveError) Error() string {
+	if e.ID == "" {
+		return fmt.Sprintf("outbox: saving: result unknown: %v", e.Err)
+	}
 	return fmt.Sprintf("outbox: saving %s: result unknown: %v", e.ID, e.Err)
 }
 
