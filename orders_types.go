@@ -147,6 +147,20 @@ type Item struct {
 	TaxRateBP  int        `json:"tax_rate_bp"` // basis points: 700 is 7 %
 }
 
+// LineTotal works out what TotalPrice must be, in the currency of UnitPrice (A35). Where the two differ, the
+// order is not what the menu says; see ReasonPriceMismatch.
+func (i Item) LineTotal() Money {
+	return Money{Amount: int64(i.Quantity) * (i.UnitPrice.Amount + sumOf(i.Modifiers)), Currency: i.UnitPrice.Currency}
+}
+
+func sumOf(modifiers []Modifier) int64 {
+	var sum int64
+	for _, m := range modifiers {
+		sum += int64(m.Quantity) * (m.Price.Amount + sumOf(m.Modifiers))
+	}
+	return sum
+}
+
 // Modifier is an option of a line, such as extra cheese. It can have options of its own, which count as
 // many times as it does.
 type Modifier struct {
