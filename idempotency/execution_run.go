@@ -22,7 +22,8 @@ type execution struct {
 	spilled bool        // an answer that counts is on its way to the client before the end
 	ctx     context.Context
 	cancel  context.CancelCauseFunc // of ctx
-	rec     *recorder
+	rec     recorder                // part of the execution, as body is: a short request must not cost many allocations
+	body    bodyReader              // what the handler reads
 
 	beat      sync.Mutex // held while a heartbeat runs
 	timer     *time.Timer
@@ -77,7 +78,7 @@ func (x *execution) run(next http.Handler, r *http.Request, body []byte) reply {
 		defer stop()
 	}
 	r2 := r.WithContext(ctx)
-	setBody(r2, body)
+	setBody(r2, &x.body, body)
 
 	returned, started := false, time.Now()
 	defer func() {
@@ -89,7 +90,7 @@ func (x *execution) run(next http.Handler, r *http.Request, body []byte) reply {
 		x.m.observe(Event{Kind: EventPanic, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
 		x.abandon()
 	}()
-	next.ServeHTTP(x.rec, r2)
+	next.ServeHTTP(&x.rec, r2)
 	returned = true
 
 	ended := ctx.Err() != nil

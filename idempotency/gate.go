@@ -268,17 +268,16 @@ func (g *Gate) Replay(w http.ResponseWriter, res Result) {
 func WithBody(r *http.Request, body []byte) *http.Request {
 	r2 := new(http.Request)
 	*r2 = *r
-	setBody(r2, body)
+	setBody(r2, new(bodyReader), body)
 	return r2
 }
 
-func setBody(r *http.Request, body []byte) {
+func setBody(r *http.Request, b *bodyReader, body []byte) {
 	r.ContentLength = int64(len(body))
 	if len(body) == 0 {
 		r.Body = http.NoBody
 		return
 	}
-	b := new(bodyReader)
 	b.Reset(body)
 	r.Body = b
 }

@@ -82,6 +82,23 @@ func TestHandlersThatDoNotReturn(t *testing.T) {
 	}
 }
 
+func TestHeartbeatsEndWithTheHandler(t *testing.T) {
+	for name, end := range map[string]func(){"return": func() {}, "panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, idempotency.Options{Lease: time.Minute}, func(http.ResponseWriter, *http.Request) {
+					time.Sleep(30 * time.Second) // one heartbeat
+					end()
+				})
+				s.aborted("k")
+				s.faults.Arm(idempotencytest.Extend, errors.New("a heartbeat without a handler"), -1, false)
+				time.Sleep(time.Hour)
+				require.Zero(t, s.seen(idempotency.EventEngineError))
+			})
+		})
+	}
+}
+
 func TestAHeartbeatKeepsALongHandlersLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, idempotency.Options{Lease: time.Minute}, func(w http.ResponseWriter, r *http.Request) {

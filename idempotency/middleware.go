@@ -56,8 +56,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 			ops.serve(w, r, x, next, body)
 			return
 		}
-		x.rec = newRecorder(w, m.opts.MaxResult)
-		x.rec.x, x.rec.dropped = x, m.dropped
+		x.rec.init(w, x)
 		m.send(w, r, x.run(next, r, body))
 	case res.Decision == InProgress && m.opts.OnDuplicate.ops != nil:
 		m.opts.OnDuplicate.ops.accepted(w, r, m.Gate, res.Record)

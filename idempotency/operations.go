@@ -81,10 +81,8 @@ func (o *Operations) accepted(w http.ResponseWriter, r *http.Request, g *Gate, r
 
 // serve runs a handler that may outlive its request.
 func (o *Operations) serve(w http.ResponseWriter, r *http.Request, x *execution, next http.Handler, body []byte) {
-	rec := newRecorder(w, x.m.opts.MaxResult)
-	rec.dropped = x.m.dropped
-	rec.w = nil // the request may end first, so nothing reaches the client before the end
-	x.rec = rec
+	x.rec.init(w, x)
+	x.rec.w = nil // the request may end first, so nothing reaches the client before the end
 	if !o.begin(x) {
 		x.m.send(w, r, x.run(next, r, body))
 		return

@@ -43,15 +43,15 @@ const (
 	discarding              // too large, and the effect could not be made durable: nothing may be sent
 )
 
-func newRecorder(w http.ResponseWriter, limit int64) *recorder {
+// init prepares a recorder for one run.
+func (r *recorder) init(w http.ResponseWriter, x *execution) {
 	outer := w.Header()
-	rec := &recorder{w: w, limit: limit}
+	r.w, r.x, r.limit, r.dropped = w, x, x.m.opts.MaxResult, x.m.dropped
 	if len(outer) == 0 {
-		rec.header = make(http.Header)
+		r.header = make(http.Header)
 	} else {
-		rec.outer, rec.header = outer.Clone(), outer.Clone()
+		r.outer, r.header = outer.Clone(), outer.Clone()
 	}
-	return rec
 }
 
 func (r *recorder) Header() http.Header { return r.header }

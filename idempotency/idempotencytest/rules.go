@@ -128,6 +128,20 @@ func fromReceipt(t *testing.T, f Fixture) {
 	must(t, f.Engine, req, idempotency.Replay)
 	f.Advance(time.Second)
 	must(t, f.Engine, req, idempotency.New)
+
+	// A running operation does not expire, however long ago it was received.
+	running := request()
+	running.HoldFrom, running.Lease = idempotency.FromReceipt, 2*retention
+	must(t, f.Engine, running, idempotency.New)
+	f.Advance(retention)
+	must(t, f.Engine, running, idempotency.InProgress)
+	if _, err := f.Engine.Sweep(context.Background(), 1000); err != nil {
+		t.Fatalf("Sweep: %v", err)
+	}
+	must(t, f.Engine, running, idempotency.InProgress)
+	wantState(t, f.Engine, running.Scope, idempotency.Processing)
+	f.Advance(retention)
+	must(t, f.Engine, running, idempotency.TakenOver)
 }
 
 func sweep(t *testing.T, f Fixture) {

@@ -199,7 +199,14 @@ func w7(t *testing.T, f Fixture) {
 	// Nobody else ran it, so the owner's late word is the truth.
 	ok(t, "late Complete", f.Engine.Complete(ctx, cl, result()))
 	must(t, f.Engine, req, idempotency.Replay)
-	// The mark holds under FreeKey too, and ends with the record.
+	// A mark ends with its record, also where a new one takes its place.
+	f.Advance(retention)
+	if res := must(t, f.Engine, req, idempotency.New); res.Record.Effect {
+		t.Fatal("a new record has the effect mark of the expired one")
+	}
+	f.Advance(lease)
+	must(t, f.Engine, req, idempotency.TakenOver)
+	// The mark holds under FreeKey too.
 	req = request()
 	req.OnLeaseLost = idempotency.FreeKey
 	cl = must(t, f.Engine, req, idempotency.New).Claim
@@ -253,8 +260,11 @@ func w7Reconcile(t *testing.T, f Fixture) {
 		} else {
 			wantErr(t, "Reconcile twice", f.Engine.Reconcile(ctx, id, cl.Generation, rc), idempotency.ErrNotFound)
 		}
+		nobody := cl
+		nobody.Owner = idempotency.Owner{}
 		for name, step := range steps(f.Engine) {
 			wantErr(t, "former owner's "+name, step(cl), idempotency.ErrOwnershipLost)
+			wantErr(t, "nobody's "+name, step(nobody), idempotency.ErrOwnershipLost)
 		}
 		if res := must(t, f.Engine, req, c.then); c.then == idempotency.Replay {
 			wantResult(t, res.Result, result())
