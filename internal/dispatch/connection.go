@@ -53,7 +53,7 @@ type connection struct {
 func newConnection(c Connection, concurrency int) *connection {
 	return &connection{
 		Connection: c,
-		tokens:     tokens{source: c.Token},
+		tokens:     newTokens(c.Token),
 		pace:       newPace(concurrency),
 		budget:     newBudget(),
 		failing:    map[string]struct{}{},
@@ -207,10 +207,15 @@ func (c *connection) pause(until time.Time) bool {
 // tokens hands out one connection's token and refreshes it once however many attempts found it refused.
 type tokens struct {
 	source func(ctx context.Context, rejected string) (string, error)
+	asking chan struct{} // held by the one refresh under way
 
 	mu       sync.Mutex
 	refused  []string // the latest tokens that were refused, newest last
 	replaced string   // what the source gave instead of the last one
+}
+
+func newTokens(source func(ctx context.Context, rejected string) (string, error)) tokens {
+	return tokens{source: source, asking: make(chan struct{}, 1)}
 }
 
 // rememberRefused bounds how many refused tokens are known.
@@ -222,31 +227,42 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.replaced != "" && slices.Contains(t.refused, token) {
-		return t.replaced, nil
-	}
-	return token, nil
+	return t.instead(token), nil
 }
 
 // refresh returns a token to use instead of rejected. Concurrent calls for the same refused token share
-// one call of the source.
+// one call of the source; no lock is held while it runs.
 func (t *tokens) refresh(ctx context.Context, rejected string) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.replaced != "" && t.replaced != rejected && slices.Contains(t.refused, rejected) {
-		return t.replaced, nil
+	select {
+	case t.asking <- struct{}{}:
+		defer func() { <-t.asking }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if token := t.instead(rejected); token != rejected {
+		return token, nil
 	}
 	token, err := t.ask(ctx, rejected)
 	if err != nil {
 		return "", err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !slices.Contains(t.refused, rejected) {
 		t.refused = append(t.refused[max(len(t.refused)-rememberRefused+1, 0):], rejected)
 	}
 	t.replaced = token
 	return token, nil
+}
+
+// instead returns what replaced a token that was refused, and any other token itself.
+func (t *tokens) instead(token string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.replaced != "" && slices.Contains(t.refused, token) {
+		return t.replaced
+	}
+	return token
 }
 
 // ask calls the application's source. Its panic is an error like others.

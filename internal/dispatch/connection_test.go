@@ -48,13 +48,13 @@ func TestConnectionPauseOnlyGrows(t *testing.T) {
 
 func TestTokensAreRefreshedOnceForAll(t *testing.T) {
 	var refreshes atomic.Int32
-	tok := &tokens{source: func(_ context.Context, rejected string) (string, error) {
+	tok := newTokens(func(_ context.Context, rejected string) (string, error) {
 		if rejected == "" {
 			return "old", nil
 		}
 		refreshes.Add(1)
 		return "new", nil
-	}}
+	})
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -73,13 +73,13 @@ func TestTokensAreRefreshedOnceForAll(t *testing.T) {
 
 func TestTokensAskAgainWhenNothingBetterCame(t *testing.T) {
 	var asked []string
-	tok := &tokens{source: func(_ context.Context, rejected string) (string, error) {
+	tok := newTokens(func(_ context.Context, rejected string) (string, error) {
 		asked = append(asked, rejected)
 		if len(asked) == 1 {
 			return "", errors.New("the identity service is down")
 		}
 		return "same", nil
-	}}
+	})
 	_, err := tok.refresh(context.Background(), "same")
 	require.Error(t, err)
 	for range 2 {
