@@ -80,7 +80,8 @@ func (s *BookingsService) List(ctx context.Context, p ListBookingsParams, opts .
 // Without protection a repeat would make a second booking (F17), and after a 5xx or an aborted attempt the
 // key alone does not prevent that (F9, F10). So before a create that may have arrived is sent again, the
 // booking is looked for by its reference: found and equal, it is the outcome; found and different, the
-// error is an *APIError (ErrConflict) with the one found as its Body.
+// error is an *APIError (ErrConflict) with the one found as its Body. The same reference again from this
+// outbox is the same operation, and with other content a *KeyReusedError.
 //
 // Key booking-<ref> (F12), lane booking:<ref>.
 func (s *BookingsService) Create(ref string, p BookingParams) *Call[Booking] {

@@ -252,8 +252,11 @@ func (c *Call[T]) Outcome() (Outcome, bool) {
 	if c.err != nil {
 		return Outcome{}, false
 	}
-	o, err := c.client.outcomeOfCall(c.record.ID, c.record.Key)
-	return o, err == nil
+	rep, err := c.client.recordOfCall(c.record.ID, c.record.Key)
+	if err != nil {
+		return Outcome{}, false
+	}
+	return outcomeOf(&rep.Record, rep.Durable), true
 }
 
 // recaller finds out what became of an operation of which only a tombstone is left.
@@ -266,7 +269,7 @@ func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (o Outc
 		return Outcome{}, nil, c.err
 	}
 	if ctx.Err() != nil {
-		return Outcome{}, nil, &NotSavedError{Err: contextCause(ctx)}
+		return c.notNow(contextCause(ctx))
 	}
 	now := c.client.cfg.now()
 	rec := c.record
@@ -286,13 +289,34 @@ func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (o Outc
 	}
 	switch added.Decision {
 	case outbox.FoundOtherUse:
-		return Outcome{}, nil, &KeyReusedError{Key: Key(rec.Key), OperationID: added.Record.ID, State: added.Record.State}
+		return Outcome{}, nil, &KeyReusedError{Kind: rec.Kind, Resource: rec.Resource, Key: Key(rec.Key),
+			OperationID: added.Record.ID, State: added.Record.State}
 	case outbox.FoundTombstone:
 		return Outcome{ID: added.Tombstone.ID}, func(ctx context.Context) (Outcome, error) {
 			return c.client.recall(ctx, rec, added)
 		}, nil
 	}
 	return outcomeOf(&added.Record, true), nil, nil
+}
+
+// notNow answers a call whose context had ended before anything was saved. The same wish may have been saved
+// earlier, and then what is known of it is the truth, not that nothing was sent.
+func (c *Call[T]) notNow(cause error) (Outcome, recaller, error) {
+	rep, err := c.client.recordOfCall(c.record.ID, c.record.Key)
+	if err == nil && rep.Record.ID != c.record.ID {
+		known := rep.Record.Tombstone()
+		if outbox.Decide(&known, &outbox.Addition{Record: c.record, AfterSuccess: c.after}).Decision != outbox.FoundOperation {
+			err = ErrNotFound
+		}
+	}
+	if err != nil {
+		return Outcome{}, nil, &NotSavedError{Err: cause}
+	}
+	o := outcomeOf(&rep.Record, rep.Durable)
+	if o.State.Waiting() {
+		return Outcome{}, nil, o.pending(cause)
+	}
+	return o, nil, nil
 }
 
 // NewCall makes a call of an endpoint that has no method here yet. path is relative to the base URL, e.g.

@@ -16,7 +16,8 @@ import (
 // Version is the SDK's version, as sent in the User-Agent header.
 const Version = "0.1.0"
 
-// Client is one connection to Flavoso with its outbox. It may be used by many goroutines.
+// Client is one connection to Flavoso with its outbox. It may be used by many goroutines. Open makes it; the
+// zero value, and that of its services, is not usable.
 type Client struct {
 	// Orders are the orders of the restaurant.
 	Orders *OrdersService
@@ -97,6 +98,9 @@ func Open(cfg Config) (*Client, error) {
 		c.stop()
 		return nil, errors.Join(err, c.closeEngine())
 	}
+	if n := c.Status().Foreign; n > 0 {
+		cfg.Logger.Warn("flavoso.foreign_operations", "connection", cfg.Connection, "waiting", n)
+	}
 	c.dispatcher.Start()
 	c.jobs.Go(c.sweep)
 	if cfg.OnOutcome != nil {
@@ -126,7 +130,12 @@ func openOutbox(cfg Config) (outbox.Engine, error) {
 // Close stops at once and loses nothing: requests under way are broken off, and everything that is not
 // settled is taken up by the next Open. Waits end with a *PendingError caused by ErrStopped. It joins
 // every goroutine of the client. Idempotent.
-func (c *Client) Close() error { return c.close(nil) }
+func (c *Client) Close() error {
+	if c == nil { // deferred before Open's error was looked at
+		return nil
+	}
+	return c.close(nil)
+}
 
 // Shutdown starts no new request, lets those under way finish until ctx ends, and closes. It returns the
 // context's error when it had to break requests off; the client is closed all the same.
@@ -192,25 +201,20 @@ func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
 		err = ErrStopped
 	}
 	o := outcomeOf(&rep.Record, rep.Durable)
-	if o.ID == "" { // the record could not be read any more
-		o.ID, o.State = id, StateSent
-	}
+	o.ID = id // the record may not be readable any more
 	return Outcome{}, o.pending(err)
 }
 
 const maxDuration = time.Duration(1<<63 - 1)
 
-// outcomeOfCall finds what a call stands for: the record it made itself, or the latest one with its key.
-func (c *Client) outcomeOfCall(id, key string) (Outcome, error) {
+// recordOfCall finds what a call stands for: the record it made itself, or the latest one with its key.
+func (c *Client) recordOfCall(id, key string) (dispatch.Report, error) {
 	ctx := context.Background()
 	rep, err := c.dispatcher.Look(ctx, id)
 	if errors.Is(err, outbox.ErrNotFound) && key != "" {
-		rep, err = c.latestWithKey(ctx, key)
+		return c.latestWithKey(ctx, key)
 	}
-	if err != nil {
-		return Outcome{}, err
-	}
-	return outcomeOf(&rep.Record, rep.Durable), nil
+	return rep, err
 }
 
 // latestWithKey returns the newest operation made with a logical key.
@@ -302,7 +306,7 @@ func (c *Client) Wake() { c.dispatcher.Wake() }
 func (c *Client) Flush(ctx context.Context) error {
 	counts, err := c.engine.Counts(ctx, "")
 	if err != nil {
-		return err
+		return operationError(err)
 	}
 	c.Wake()
 	return c.flush(ctx, counts.LastSeq)

@@ -44,8 +44,8 @@ type Config struct {
 	// Token gives the access token; required.
 	Token TokenSource
 
-	// OutboxPath is the file that keeps pending operations; made when it does not exist. Required unless
-	// Outbox is given.
+	// OutboxPath is the file that keeps pending operations, on a local disk. It is made when it does not
+	// exist; its directory must. Required unless Outbox is given.
 	OutboxPath string
 	// Outbox is an engine to use instead of a file. The caller closes it, after the client.
 	Outbox outbox.Engine
@@ -63,7 +63,8 @@ type Config struct {
 
 	// Logger receives events; nil = silent. Tokens, bodies and queries are never logged.
 	Logger *slog.Logger
-	// Retry is the delay rule between attempts; default: full jitter from 50 ms up to 60 s, without end.
+	// Retry is the delay rule between attempts; default: ExponentialJitter, at random up to 500 ms at first,
+	// doubling up to 60 s, without end.
 	Retry RetryPolicy
 	// MaxWait bounds a wait whose context has no deadline; default 30 s, negative = no bound.
 	MaxWait time.Duration
@@ -120,6 +121,9 @@ func (c Config) resolve() (Config, *url.URL, error) {
 		return invalid("OutboxPath", "is required: set it to the file that keeps pending operations, or set Outbox to an engine")
 	case c.OutboxPath != "" && c.Outbox != nil:
 		return invalid("OutboxPath", "and Outbox exclude each other: set one of them")
+	}
+	if t, ok := c.Token.(staticToken); ok && t.rule != "" {
+		return invalid("Token", t.rule)
 	}
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL

@@ -14,6 +14,9 @@
 //		Token:      flavoso.StaticToken(token),
 //		OutboxPath: "pos.outbox",
 //	})
+//	if err != nil {
+//		return err
+//	}
 //	defer client.Close()
 //
 //	order, err := client.Orders.Accept(orderID, flavoso.AcceptParams{PreparationMinutes: 20}).Do(ctx)

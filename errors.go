@@ -23,7 +23,8 @@ const (
 	FateDone
 	// FateRefused: Flavoso decided against it ([APIError]).
 	FateRefused
-	// FateNotSent: nothing happened and nothing will.
+	// FateNotSent: this call saved and sent nothing, and nothing will come of it. What an earlier call has
+	// saved goes on all the same.
 	FateNotSent
 )
 
@@ -153,7 +154,7 @@ type Attempt = outbox.Attempt
 type PendingError struct {
 	OperationID string
 	Key         Key       // the wire key; "" where Flavoso has none
-	State       State     // queued, sent or blocked
+	State       State     // queued, sent or blocked; "" when the client was closed before it could be looked up
 	Attempts    int       // started so far
 	FirstSent   time.Time // since when it may have been sent; zero = provably never
 	NextAttempt time.Time // earliest moment of the next attempt
@@ -163,14 +164,20 @@ type PendingError struct {
 
 func (e *PendingError) Error() string {
 	var b strings.Builder
+	if e.State == "" {
+		return fmt.Sprintf("flavoso: operation %s: what became of it cannot be looked up: %v", e.OperationID, e.Err)
+	}
 	fmt.Fprintf(&b, "flavoso: operation %s is saved, its outcome is not known yet (%s, attempts: %d", e.OperationID, e.State, e.Attempts)
 	if e.Last != nil {
 		fmt.Fprintf(&b, ", last: %s", describeAttempt(e.Last))
 	}
 	b.WriteString("); ")
-	if e.State == StateBlocked {
+	switch {
+	case e.State == StateBlocked:
 		b.WriteString("it waits for a decision: see Operations")
-	} else {
+	case e.Is(ErrUnauthorized):
+		b.WriteString("it waits for a token that Flavoso accepts: see Status.AuthRequired")
+	default:
 		b.WriteString("it goes on by itself")
 	}
 	if e.Err != nil {
@@ -179,8 +186,11 @@ func (e *PendingError) Error() string {
 	return b.String()
 }
 
-func (e *PendingError) Is(target error) bool { return target == ErrPending || target == ErrUnknown }
-func (e *PendingError) Unwrap() error        { return e.Err }
+// Is matches ErrPending and ErrUnknown, and ErrUnauthorized when Flavoso refused the token.
+func (e *PendingError) Is(target error) bool {
+	return target == ErrPending || target == ErrUnknown || target == ErrUnauthorized && e.Last != nil && e.Last.Status == 401
+}
+func (e *PendingError) Unwrap() error { return e.Err }
 
 // UncertainError says that the operation may have been done and that nothing can tell any more by
 // itself. It is parked: decide with Operations.Resolve. Its lane is held meanwhile.
@@ -229,16 +239,21 @@ func (e *SupersededError) Error() string {
 }
 func (e *SupersededError) Is(target error) bool { return target == errNeverSent }
 
-// KeyReusedError says that the key already stands for other content in this outbox. Nothing was saved and
-// nothing went on the wire. errors.Is(err, ErrKeyReused) holds.
+// KeyReusedError says that the key already stands for other content in this outbox: the same order
+// accepted with other minutes, the same booking reference with another party. Nothing of this call was saved
+// or sent; the operation that the key stands for goes on, or is done, as State says.
+// errors.Is(err, ErrKeyReused) holds.
 type KeyReusedError struct {
+	Kind        string // which call
+	Resource    string // what it is about
 	Key         Key
-	OperationID string // the operation the key stands for
+	OperationID string // the operation the key stands for; see Client.Operations
 	State       State
 }
 
 func (e *KeyReusedError) Error() string {
-	return fmt.Sprintf("flavoso: key %q already stands for operation %s (%s) with other content; nothing was sent; use a new key for a new operation", string(e.Key), e.OperationID, e.State)
+	return fmt.Sprintf("flavoso: %s %s: operation %s (%s) stands for this already, with other content; nothing of this call was sent; change what is there instead, or use another key or reference for another operation",
+		e.Kind, e.Resource, e.OperationID, e.State)
 }
 func (e *KeyReusedError) Is(target error) bool {
 	return target == ErrKeyReused || target == ErrNotSaved
@@ -367,7 +382,14 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("flavoso: %d operations are held (lanes held: %d, token refused: %t)", e.Waiting, e.HeldLanes, e.AuthRequired)
+	why := fmt.Sprintf("%d lanes wait for a decision", e.HeldLanes)
+	switch {
+	case e.AuthRequired:
+		why = "Flavoso refuses the token"
+	case !e.PausedUntil.IsZero():
+		why = "Flavoso asked to wait until " + e.PausedUntil.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("flavoso: waiting would not help, operations waiting: %d: %s", e.Waiting, why)
 }
 
 // notSaved gives an engine's refusal or an early end its public form.

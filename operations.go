@@ -68,7 +68,7 @@ func (s *OperationsService) List(ctx context.Context, f OperationFilter) iter.Se
 		for q := f.query(s.client.cfg.Connection); ; {
 			page, err := s.client.engine.List(ctx, q)
 			if err != nil {
-				yield(Operation{}, err)
+				yield(Operation{}, operationError(err))
 				return
 			}
 			for i := range page.Records {

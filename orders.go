@@ -86,13 +86,17 @@ func (s *OrdersService) List(ctx context.Context, p ListOrdersParams, opts ...Re
 // Accept accepts an order: the kitchen makes it. An order that is past pending comes back unchanged
 // (F13); when that means cancelled or rejected, the error is an *UnexpectedStateError: do not cook it.
 //
+// An order is accepted once: accepting it again with the same params is the same operation, with other ones
+// a *KeyReusedError. To change the time afterwards use Update.
+//
 // Key accept-<id> (F12), lane order:<id>, repeat-safe.
 func (s *OrdersService) Accept(id string, p AcceptParams) *Call[Order] {
 	return orderCall(s.client, kindOrderAccept, id, "accept", acceptKey(id), p, p.validate())
 }
 
 // Acknowledge tells Flavoso that the order is in the POS as ExternalID. Once taken over stays taken over,
-// and the same ExternalID again changes nothing (F14); another one is an *APIError (ErrConflict).
+// and the same ExternalID again changes nothing (F14). Another one is refused: by Flavoso with an *APIError
+// (ErrConflict), or, when it was acknowledged from this outbox, here already with a *KeyReusedError.
 //
 // Key ack-<id> (F12), lane order:<id>, repeat-safe.
 func (s *OrdersService) Acknowledge(id string, p AcknowledgeParams) *Call[Order] {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 // TokenSource gives the access token of a connection (F1). It is asked before requests, may be asked from
@@ -30,7 +31,27 @@ type TokenRequest struct {
 func StaticToken(token string) TokenSource {
 	// The token is kept in a function: not even printing the fields of a struct that holds the source
 	// shows it.
-	return TokenFunc(func(context.Context, TokenRequest) (string, error) { return token, nil })
+	give := TokenFunc(func(context.Context, TokenRequest) (string, error) { return token, nil })
+	return staticToken{TokenFunc: give, rule: tokenFault(token)}
+}
+
+// staticToken is what StaticToken returns: Open can tell beforehand that it will never do.
+type staticToken struct {
+	TokenFunc
+	rule string // what is wrong with the token; "" = nothing
+}
+
+// tokenFault says what is wrong with a token, without showing it; "" = nothing.
+func tokenFault(token string) string {
+	switch {
+	case token == "":
+		return "must not be empty"
+	case strings.HasPrefix(token, "Bearer "):
+		return "must be the token alone, without \"Bearer \""
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "must be printable ASCII without spaces or line breaks"
+	}
+	return ""
 }
 
 // TokenFunc is a function as a TokenSource.

@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -47,8 +48,11 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	if e.PID == 0 {
+	switch e.PID {
+	case 0:
 		return fmt.Sprintf("outbox %s: in use by another process", e.Path)
+	case os.Getpid():
+		return fmt.Sprintf("outbox %s: this process (%d) has it open already", e.Path, e.PID)
 	}
 	return fmt.Sprintf("outbox %s: in use by process %d", e.Path, e.PID)
 }

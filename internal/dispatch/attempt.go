@@ -84,7 +84,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	}
 	token, err := c.tokens.get(ctx)
 	if err != nil {
-		return t.noToken()
+		return t.noToken("the token source gave no token")
 	}
 	if t.stale() {
 		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now()})
@@ -94,7 +94,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	case errors.Is(x.Err, wire.ErrWithheld):
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: t.answered(x, wire.Verdict{})}
 	case errors.Is(x.Err, wire.ErrBadToken):
-		return t.noToken()
+		return t.noToken("the token source gave a token that no header can carry")
 	case errors.Is(x.Err, wire.ErrBadRequest):
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unsendable", x.Err.Error())})
 	}
@@ -361,9 +361,9 @@ func (t *try) unsent(s outbox.Settlement) outbox.Settlement {
 
 // noToken handles an attempt that could not begin for want of a token: the connection is as good as
 // offline until the token source works again.
-func (t *try) noToken() outbox.Settlement {
+func (t *try) noToken(why string) outbox.Settlement {
 	t.d.failed(t.c, t.rec.Lane, true)
-	last := t.last("the token source gave no token")
+	last := t.last(why)
 	last.NeverSent = true
 	return t.again(t.unsent(outbox.Settlement{Last: last}))
 }

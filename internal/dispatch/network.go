@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/wire"
@@ -87,7 +88,11 @@ func (d *Dispatcher) change(c *connection, apply func(now time.Time)) {
 // conditionChanged tells of a connection that went off line, came back, was paused or lost its token.
 func (d *Dispatcher) conditionChanged(c *connection) {
 	h := d.Health(c.Name)
-	d.log.Info("flavoso.connection", "connection", c.Name, "offline", !h.OfflineSince.IsZero(),
+	level := slog.LevelInfo
+	if h.AuthRequired {
+		level = slog.LevelWarn // nothing but a new token helps
+	}
+	d.log.Log(d.ctx, level, "flavoso.connection", "connection", c.Name, "offline", !h.OfflineSince.IsZero(),
 		"auth_required", h.AuthRequired, "paused", !h.PausedUntil.IsZero())
 	d.Kick()
 	d.cfg.Observer.condition(c.Name)
