@@ -366,7 +366,7 @@ func (w *watch) payOwed(ctx context.Context) {
 		case err != nil:
 			w.owe(ctx, o.key, err)
 		case key.ID != id || key.Version < o.key.Version:
-			w.owe(ctx, o.key, errors.New("Flavoso shows an older state than before"))
+			w.owe(ctx, o.key, errors.New("a read shows an older state than before"))
 		default:
 			w.offer(ctx, key, *raw)
 		}
