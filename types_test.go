@@ -92,6 +92,8 @@ func TestParamsAreChecked(t *testing.T) {
 		UpdateOrderParams{Null[time.Time]()}, UpdateOrderParams{Set(at)},
 		BookingParams{PartySize: 1, StartsAt: at}, BookingParams{PartySize: 400, StartsAt: at, DurationMinutes: 90, Customer: BookingCustomer{Name: "Jörg"}, Note: "Kinderstuhl"},
 		UpdateBookingParams{Note: Null[string]()}, UpdateBookingParams{PartySize: Set(2), StartsAt: Set(at)},
+		availability(AvailabilityChange{ModifierID: "m", Status: Limited, Quantity: 1}), availability(AvailabilityChange{ExternalID: "PLU 7", Status: "new_status", Until: at}),
+		UpdateStoreParams{PausedUntil: Null[time.Time]()}, UpdateStoreParams{PausedUntil: Set(at), PauseReason: Set("voll")}, UpdateStoreParams{DefaultPreparationMinutes: Set(45)},
 	} {
 		assert.NoError(t, good.validate(), "%+v", good)
 	}
@@ -136,6 +138,29 @@ func TestParamsAreChecked(t *testing.T) {
 		{UpdateBookingParams{StartsAt: Set(time.Time{})}, "starts_at"},
 		{UpdateBookingParams{DurationMinutes: Set(-5)}, "duration_minutes"},
 		{UpdateBookingParams{Customer: Set(BookingCustomer{Name: "\xff"})}, "customer.name"},
+		{UpdateBookingParams{PartySize: Null[int]()}, "party_size"},
+		{UpdateBookingParams{StartsAt: Null[time.Time]()}, "starts_at"},
+		{UpdateBookingParams{DurationMinutes: Null[int]()}, "duration_minutes"},
+		{UpdateBookingParams{Customer: Null[BookingCustomer]()}, "customer"},
+		{AvailabilityParams{}, "changes"},
+		{availability(AvailabilityChange{Status: Unavailable}), "changes[1]"},
+		{availability(AvailabilityChange{ItemID: "a", ModifierID: "b", Status: Unavailable}), "changes[1]"},
+		{availability(AvailabilityChange{ItemID: " a", Status: Unavailable}), "changes[1].item_id"},
+		{availability(AvailabilityChange{ModifierID: "\xff", Status: Unavailable}), "changes[1].modifier_id"},
+		{availability(AvailabilityChange{ExternalID: "a\n", Status: Unavailable}), "changes[1].external_id"},
+		{availability(AvailabilityChange{ItemID: "a"}), "changes[1].status"},
+		{availability(AvailabilityChange{ItemID: "a", Status: Limited}), "changes[1].quantity"},
+		{availability(AvailabilityChange{ItemID: "a", Status: Unavailable, Quantity: 2}), "changes[1].quantity"},
+		{availability(AvailabilityChange{ItemID: "a", Status: Available, Until: at}), "changes[1].until"},
+		{availability(AvailabilityChange{ItemID: "a", Status: Unavailable, Until: far}), "changes[1].until"},
+		{availability(AvailabilityChange{ItemID: "a", Status: Unavailable, Reason: "\xff"}), "changes[1].reason"},
+		{UpdateStoreParams{}, "body"},
+		{UpdateStoreParams{PausedUntil: Set(time.Time{})}, "paused_until"},
+		{UpdateStoreParams{PausedUntil: Set(far)}, "paused_until"},
+		{UpdateStoreParams{PauseReason: Set("\xff")}, "pause_reason"},
+		{UpdateStoreParams{DefaultPreparationMinutes: Null[int]()}, "default_preparation_minutes"},
+		{UpdateStoreParams{DefaultPreparationMinutes: Set(0)}, "default_preparation_minutes"},
+		{UpdateStoreParams{DefaultPreparationMinutes: Set(10081)}, "default_preparation_minutes"},
 	} {
 		err := bad.params.validate()
 		var param *ParamError
@@ -144,6 +169,11 @@ func TestParamsAreChecked(t *testing.T) {
 		assert.NotEmpty(t, param.Rule)
 		assert.ErrorIs(t, err, ErrNotSaved)
 	}
+}
+
+// availability is one change after another that is right.
+func availability(c AvailabilityChange) AvailabilityParams {
+	return AvailabilityParams{Changes: []AvailabilityChange{{ItemID: "ok", Status: Available}, c}}
 }
 
 func TestPatchTellsAbsentNullAndValueApart(t *testing.T) {
