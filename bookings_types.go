@@ -12,7 +12,7 @@ import (
 //	declined, cancelled and no_show end it
 type BookingStatus string
 
-// The statuses of a booking; all assumed (A19).
+// The statuses of a booking; all assumed.
 const (
 	BookingRequested BookingStatus = "requested"
 	BookingConfirmed BookingStatus = "confirmed"
@@ -23,7 +23,7 @@ const (
 	BookingNoShow    BookingStatus = "no_show"
 )
 
-// Booking is a table reservation as Flavoso shows it. Its fields are assumed (A15). Bookings hold guests' data: do
+// Booking is a table reservation as Flavoso shows it. Its fields are assumed. Bookings hold guests' data: do
 // not log them.
 type Booking struct {
 	Object          string          `json:"object"` // "booking"
@@ -69,7 +69,7 @@ func (c BookingCustomer) validate() error {
 	return validateTexts("customer.name", c.Name, "customer.phone", c.Phone, "customer.email", c.Email)
 }
 
-// BookingParams say what is booked. The fields are assumed (A15).
+// BookingParams say what is booked. The fields are assumed.
 type BookingParams struct {
 	PartySize       int             // guests; required
 	StartsAt        time.Time       // required
@@ -116,7 +116,7 @@ func (p BookingParams) withReference(ref string) bookingBody {
 		DurationMinutes: p.DurationMinutes, Customer: p.Customer, Note: p.Note}
 }
 
-// UpdateBookingParams change a booking (A15); absent fields stay as they are.
+// UpdateBookingParams change a booking; absent fields stay as they are.
 type UpdateBookingParams struct {
 	PartySize       Patch[int]             `json:"party_size,omitzero"`
 	StartsAt        Patch[time.Time]       `json:"starts_at,omitzero"`

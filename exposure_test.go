@@ -219,7 +219,7 @@ func TestOneClaimOneRequest(t *testing.T) {
 		for _, f := range faults {
 			t.Run(call.name+", "+f.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newTill(t, nil)
+					s := newTill(t, inMemory)
 					for range 4 { // warm connections
 						_, err := Get[map[string]any](t.Context(), s.Client, "/store", nil)
 						require.NoError(t, err)
@@ -403,7 +403,10 @@ func TestWindowEnd(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			asked = 0
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, func(c *Config) { c.Reconcile = tc.reconcile })
+				s := newTill(t, func(c *Config) {
+					inMemory(c)
+					c.Reconcile = tc.reconcile
+				})
 				call := tc.call(s)
 				s.srv.Inject(tc.fault.On(call.record.Request.Method, "").Times(1))
 				p, err := call.Enqueue(t.Context())

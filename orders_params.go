@@ -7,7 +7,7 @@ import (
 )
 
 // AcceptParams say when an accepted order will be ready; give one of the two or none. The fields are
-// assumed (A7).
+// assumed.
 type AcceptParams struct {
 	PreparationMinutes int       `json:"preparation_minutes,omitzero"` // minutes from now; 0 = not given
 	ReadyAt            time.Time `json:"ready_at,omitzero"`            // zero = not given
@@ -39,7 +39,7 @@ type AcknowledgeParams struct {
 
 func (p AcknowledgeParams) validate() error { return validateReference("external_id", p.ExternalID) }
 
-// RejectParams say why a pending order is refused (A9, A10).
+// RejectParams say why a pending order is refused.
 type RejectParams struct {
 	Reason           Reason   `json:"reason"`                     // required
 	Message          string   `json:"message,omitzero"`           // for the guest; required for ReasonOther
@@ -58,7 +58,7 @@ func (p RejectParams) validate() error {
 	return nil
 }
 
-// CancelParams say why an order is cancelled (A10, A12).
+// CancelParams say why an order is cancelled.
 type CancelParams struct {
 	Reason  Reason `json:"reason"`           // required
 	Message string `json:"message,omitzero"` // for the guest; required for ReasonOther
@@ -76,7 +76,7 @@ func validateReason(reason Reason, message string) error {
 	return validateText("message", message)
 }
 
-// StatusParams say which status an order is to have (A6).
+// StatusParams say which status an order is to have.
 type StatusParams struct {
 	Status OrderStatus `json:"status"` // required
 }
@@ -92,7 +92,7 @@ func (p StatusParams) validate() error {
 	return nil
 }
 
-// UpdateOrderParams change an order (A14); absent fields stay as they are.
+// UpdateOrderParams change an order; absent fields stay as they are.
 type UpdateOrderParams struct {
 	EstimatedReadyAt Patch[time.Time] `json:"estimated_ready_at,omitzero"`
 }

@@ -14,7 +14,7 @@ import (
 //	any of them but the last → cancelled
 type OrderStatus string
 
-// The statuses of an order. Pending and confirmed are documented (F13, F17), the others assumed (A6).
+// The statuses of an order. Pending and confirmed are documented (F13, F17), the others assumed.
 const (
 	OrderPending        OrderStatus = "pending"
 	OrderConfirmed      OrderStatus = "confirmed"
@@ -48,7 +48,7 @@ const (
 // Reason is why an order is rejected or cancelled; an open list.
 type Reason string
 
-// The reasons (A10). ReasonOther needs a message.
+// The reasons. ReasonOther needs a message.
 const (
 	ReasonItemUnavailable         Reason = "item_unavailable"
 	ReasonTooBusy                 Reason = "too_busy"
@@ -67,7 +67,7 @@ const (
 )
 
 // Order is an order as Flavoso shows it. Object, ID and Status are documented (F17); the other fields are
-// assumed (A35). A field that an answer does not have is the zero value. Orders hold guests' data: do not log
+// assumed. A field that an answer does not have is the zero value. Orders hold guests' data: do not log
 // them.
 type Order struct {
 	Object           string          `json:"object"` // "order"

@@ -2,7 +2,6 @@ package flavoso
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flavoso/flavoso-go/mockserver"
+	"github.com/flavoso/flavoso-go/outbox"
 )
 
 // effectsOf counts what a kind of request really changed.
@@ -57,7 +57,7 @@ func TestBookingIsLookedForBeforeItIsRepeated(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, nil, tc.opts...)
+				s := newTill(t, inMemory, tc.opts...)
 				for _, f := range tc.faults {
 					s.srv.Inject(f)
 				}
@@ -79,7 +79,7 @@ func TestBookingIsLookedForBeforeItIsRepeated(t *testing.T) {
 // TestSlotTakenBySomebodyElse: the same refusal is final when the look finds nothing of ours.
 func TestSlotTakenBySomebodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil, mockserver.WithSwitches(func(s *mockserver.Switches) { s.BookingCapacity = 1 }))
+		s := newTill(t, inMemory, mockserver.WithSwitches(func(s *mockserver.Switches) { s.BookingCapacity = 1 }))
 		_, err := s.Bookings.Create("theirs", booking(2)).Do(t.Context())
 		require.NoError(t, err)
 		s.srv.Inject(mockserver.Status(500).On("POST", "/bookings").Times(1))
@@ -96,7 +96,7 @@ func TestSameNumberAsYesterday(t *testing.T) {
 	today, yesterday := booking(4), booking(4)
 	yesterday.StartsAt = today.StartsAt.Add(-24 * time.Hour)
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		_, err := s.Bookings.Create("17", yesterday).Do(t.Context())
 		require.NoError(t, err)
 		_, err = s.Bookings.Create("17", today).Do(t.Context())
@@ -133,7 +133,7 @@ func TestSameNumberAsYesterday(t *testing.T) {
 func (s *till) another(t *testing.T) *Client {
 	t.Helper()
 	cfg := s.cfg
-	cfg.OutboxPath = filepath.Join(t.TempDir(), "another.outbox")
+	cfg.OutboxPath, cfg.Outbox = "", outbox.NewMemory()
 	c, err := Open(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -146,7 +146,7 @@ func TestBookingThatEndedMeanwhile(t *testing.T) {
 	for _, status := range []string{mockserver.BookingCancelled, mockserver.BookingDeclined} {
 		t.Run(status, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, nil)
+				s := newTill(t, inMemory)
 				s.srv.Inject(mockserver.StatusAfterCommit(503).NotHeld().RetryAfter(time.Minute).On("POST", "/bookings").Times(1))
 				p := enqueue(t, s.Bookings.Create("17", booking(4)))
 				time.Sleep(5 * time.Second)
@@ -166,7 +166,7 @@ func TestBookingThatEndedMeanwhile(t *testing.T) {
 // TestStaleReplayIsJudgedFresh: a replay shows the past (W9). What was cancelled since is not to be cooked.
 func TestStaleReplayIsJudgedFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		id := s.srv.AddOrder(store, patient())
 		s.srv.Inject(mockserver.DropResponse().On("POST", "/orders/{id}/accept").Times(1))
 		p := enqueue(t, s.Orders.Accept(id, AcceptParams{}))
@@ -201,7 +201,7 @@ func TestStaleReplayIsJudgedFresh(t *testing.T) {
 // TestStaleWhenThePresentCannotBeRead: the answer is a replay, and says so.
 func TestStaleWhenThePresentCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		id := s.srv.AddOrder(store, patient())
 		s.srv.Inject(mockserver.DropResponse().On("POST", "/orders/{id}/accept").Times(1))
 		s.srv.Inject(mockserver.Hang().On("GET", "/orders/{id}"))
@@ -221,7 +221,7 @@ func TestStaleWhenThePresentCannotBeRead(t *testing.T) {
 // TestPresentIsReadAfterALateAnswer: an answer that used up its attempt's time leaves time for the look.
 func TestPresentIsReadAfterALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		id := s.srv.AddOrder(store, patient())
 		s.srv.Inject(mockserver.Status(503).On("POST", "/orders/{id}/accept").Times(1))
 		s.srv.Inject(mockserver.Delay(29*time.Second).On("POST", "/orders/{id}/accept").Times(1))
@@ -238,7 +238,7 @@ func TestPresentIsReadAfterALateAnswer(t *testing.T) {
 // reference, because the list lags. The answer itself is the better witness.
 func TestAnsweredBookingIsNotTakenForAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		older := booking(2)
 		_, err := s.Bookings.Create("17", older).Do(t.Context())
 		require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestCutSuccessIsNotUndone(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, nil)
+				s := newTill(t, inMemory)
 				s.srv.Inject(mockserver.Truncate(20).On("POST", "").Times(1))
 				for _, f := range tc.after {
 					s.srv.Inject(f.On("POST", ""))
@@ -293,7 +293,7 @@ func TestCutSuccessIsNotUndone(t *testing.T) {
 	}
 	t.Run("the window passes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTill(t, nil)
+			s := newTill(t, inMemory)
 			s.srv.Inject(mockserver.Truncate(20).On("POST", "").Times(1))
 			s.srv.Inject(mockserver.Status(503).On("POST", "").Optional())
 			p := enqueue(t, plainPost(s))
@@ -315,7 +315,7 @@ func TestRefusalThatAnEarlierAttemptMayHaveCaused(t *testing.T) {
 	} {
 		t.Run(second.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, nil)
+				s := newTill(t, inMemory)
 				s.srv.Inject(mockserver.StatusAfterCommit(500).NotHeld().On("POST", "").Times(1))
 				s.srv.Inject(second.On("POST", ""))
 				call := plainPost(s)

@@ -64,7 +64,7 @@ func TestTwoTillsWantTheSame(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, nil)
+				s := newTill(t, inMemory)
 				id := s.srv.AddOrder(store, patient())
 				require.NoError(t, tc.wish(s.Client, id, 1))
 				for n := range 3 {
@@ -85,7 +85,7 @@ func TestTwoTillsWantTheSame(t *testing.T) {
 // TestTwoTillsWantDifferentThings: the later one is told, and nothing is overwritten.
 func TestTwoTillsWantDifferentThings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		id := s.srv.AddOrder(store, patient())
 		_, err := s.Orders.Acknowledge(id, AcknowledgeParams{ExternalID: "T-1"}).Do(t.Context())
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestTwoTillsWantDifferentThings(t *testing.T) {
 // TestTwoTillsAtOnce: both want every order, over a network that drops answers.
 func TestTwoTillsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		other := s.another(t)
 		s.srv.Inject(mockserver.DropResponse().On("POST", "").Ratio(0.3))
 		// Of a booking the other till's first request would be executed again (F10), and nothing could help.
@@ -129,7 +129,7 @@ func TestTwoTillsAtOnce(t *testing.T) {
 // key at once would make a second booking.
 func TestBookingOfAnotherTillIsStillBeingMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		s.srv.Inject(mockserver.Delay(5*time.Second).At(mockserver.StageInHandler).On("POST", "/bookings").Times(1))
 		enqueue(t, s.Bookings.Create("17", booking(4)))
 		time.Sleep(time.Second)
@@ -149,7 +149,7 @@ func TestKeyThatStandsForSomethingElse(t *testing.T) {
 	for _, taken := range []int{1, 2, 7, 8} {
 		t.Run(fmt.Sprint(taken, " are taken"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newTill(t, nil)
+				s := newTill(t, inMemory)
 				id := s.srv.AddOrder(store, patient())
 				call := s.Orders.Acknowledge(id, AcknowledgeParams{ExternalID: "T-1"})
 				for n := range taken {
@@ -213,7 +213,7 @@ func TestGenerationSurvivesARestart(t *testing.T) {
 // asks once more under the next key.
 func TestReplayedRejectionOnTheFirstExposure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		past := booking(4)
 		past.StartsAt = time.Now().Add(-time.Hour)
 		_, err := s.Bookings.Create("17", past).Do(t.Context())
@@ -233,7 +233,7 @@ func TestReplayedRejectionOnTheFirstExposure(t *testing.T) {
 // TestExplicitKeysAreNeverChanged: the key was the caller's choice, and so is what to do about it.
 func TestExplicitKeysAreNeverChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTill(t, nil)
+		s := newTill(t, inMemory)
 		id := s.srv.AddOrder(store, patient())
 		s.stranger(t, "/orders/"+id+"/acknowledge", "mine", `{}`)
 		before := len(posts(s.srv))
