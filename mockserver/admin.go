@@ -3,14 +3,18 @@ package mockserver
 import (
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 )
 
-// adminPath is where the admin API lives. It needs no token: a mock server has no secrets.
-const adminPath = "/_mock/"
+// Where the admin API lives: the list of its calls, and the calls. It needs no token: a mock server has no
+// secrets.
+const (
+	adminRoot = "/_mock"
+	adminPath = adminRoot + "/"
+)
 
 // adminError is a refusal of the admin API.
 type adminError struct {
@@ -20,7 +24,14 @@ type adminError struct {
 
 func (e *adminError) Error() string { return e.message }
 
-func badRequest(err error) error { return &adminError{http.StatusBadRequest, err.Error()} }
+// badRequest makes an error the caller's; nil stays nil.
+func badRequest(err error) error {
+	var already *adminError
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return &adminError{http.StatusBadRequest, err.Error()}
+}
 
 // serveAdmin serves the admin API: JSON in, JSON out, refusals as {"error":{"message":…}}.
 func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, path string) {
@@ -44,16 +55,22 @@ func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, path string)
 		"POST snapshot":    s.adminSnapshot,
 		"POST restore":     s.adminRestore,
 		"GET openapi.json": s.adminOpenAPI,
+		"GET ":             s.adminList,
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(path, adminPath), "/")
+	name, id, hasID := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, adminRoot), "/"), "/")
 	h := handlers[r.Method+" "+name]
-	if h == nil {
-		err := &adminError{http.StatusNotFound, "no such admin call: " + r.Method + " " + path}
+	one := name == "faults" && r.Method == http.MethodDelete && id != "" && !strings.Contains(id, "/")
+	if h == nil || (hasID && !one) {
+		err := &adminError{http.StatusNotFound, "no such admin call: " + r.Method + " " + path + "; GET " + adminRoot + " lists them"}
 		for key := range handlers {
-			if strings.HasSuffix(key, " "+name) {
+			if !hasID && strings.HasSuffix(key, " "+name) {
 				err = &adminError{http.StatusMethodNotAllowed, "this admin call has no method " + r.Method}
 			}
 		}
+		writeAdmin(w, 0, nil, err)
+		return
+	}
+	if err := checkQuery(r, name); err != nil {
 		writeAdmin(w, 0, nil, err)
 		return
 	}
@@ -86,21 +103,35 @@ func writeAdmin(w http.ResponseWriter, status int, v any, err error) {
 	_, _ = w.Write(append(body, '\n')) // the client may have left
 }
 
-// decodeAdmin reads the body strictly: a misspelt field is an error, not a fault that never fires.
-func decodeAdmin(r *http.Request, v any) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
-	if err != nil {
-		return badRequest(err)
+// checkQuery refuses parameters a call has not: with a misspelt one it would answer about everything.
+func checkQuery(r *http.Request, name string) error {
+	known := map[string]bool{}
+	for _, c := range adminCalls() {
+		if c.method == r.Method && c.path == name {
+			for _, p := range c.query {
+				known[p.name] = true
+			}
+		}
 	}
-	if len(body) == 0 {
-		return nil
-	}
-	dec := json.NewDecoder(strings.NewReader(string(body)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return badRequest(err)
+	for _, given := range sortedKeys(r.URL.Query()) {
+		if !known[given] {
+			return badRequest(fmt.Errorf("unknown parameter %q; there are: %s", given, strings.Join(sortedKeys(known), ", ")))
+		}
 	}
 	return nil
+}
+
+// adminList answers with what the admin API can do.
+func (s *Server) adminList(*http.Request) (int, any, error) {
+	type listed struct {
+		Call    string `json:"call"`
+		Summary string `json:"summary"`
+	}
+	out := []listed{}
+	for _, c := range adminCalls() {
+		out = append(out, listed{c.method + " " + c.location(), c.summary})
+	}
+	return listOf(out)
 }
 
 func listOf(data any) (int, any, error) {
@@ -180,18 +211,23 @@ func (s *Server) adminAddOrder(r *http.Request) (int, any, error) {
 		return 0, nil, badRequest(errors.New("lines must be 0 to 10000"))
 	}
 	if len(in.Order) > 0 {
-		if err := json.Unmarshal(in.Order, &Order{}); err != nil {
-			return 0, nil, badRequest(err)
+		if err := checkOrder(in.Order); err != nil {
+			return 0, nil, err
 		}
 	}
-	o := s.addOrder(in.Connection, func(base *Order) {
+	id := ""
+	o, ok := s.addOrder(in.Connection, false, func(base *Order) {
 		if in.Lines > 0 {
 			overlay(base, LargeOrder(in.Lines))
 		}
 		if len(in.Order) > 0 {
 			overlayJSON(base, in.Order)
 		}
+		id = base.ID
 	})
+	if !ok {
+		return 0, nil, &adminError{http.StatusConflict, in.Connection + " has an order with the id " + id + " already"}
+	}
 	return http.StatusCreated, o, nil
 }
 

@@ -1,12 +1,9 @@
 package mockserver
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // adminFault is an armed fault as the admin API shows it.
@@ -30,37 +27,15 @@ func (s *Server) adminFaults(*http.Request) (int, any, error) {
 }
 
 func (s *Server) adminInject(r *http.Request) (int, any, error) {
-	var in struct {
-		faultSpec
-		RetryAfter json.RawMessage `json:"retry_after"` // seconds as a number, "2m", or a date
-	}
+	var in faultSpec
 	if err := decodeAdmin(r, &in); err != nil {
 		return 0, nil, err
 	}
-	in.faultSpec.RetryAfter = strings.Trim(string(in.RetryAfter), `"`)
-	f := Fault{in.faultSpec}
-	if d, err := time.ParseDuration(in.faultSpec.RetryAfter); err == nil {
-		f = f.RetryAfter(d)
-	}
-	armed := s.arm(f.withDefaults().spec)
+	armed := s.arm(in)
 	if err := armed.Err(); err != nil {
 		return 0, nil, badRequest(err)
 	}
 	return http.StatusCreated, map[string]string{"id": armed.ID()}, nil
-}
-
-// withDefaults fills in what the admin API lets a caller leave out.
-func (f Fault) withDefaults() Fault {
-	switch f.spec.Name {
-	case faultStatus, faultStatusAfterCommit:
-		f.spec.Code = cmp.Or(f.spec.Code, http.StatusInternalServerError)
-	case faultDrip:
-		f.spec.Bytes = cmp.Or(f.spec.Bytes, 16)
-		f.spec.Delay = cmp.Or(f.spec.Delay, duration(100*time.Millisecond))
-	case faultDelay, faultLate:
-		f.spec.Delay = cmp.Or(f.spec.Delay, duration(time.Second))
-	}
-	return f
 }
 
 // adminRemoveFaults takes away the fault named in the path or in ?id=, or all of them.

@@ -17,7 +17,7 @@ func (s *Server) faultReply(x *exchange) (reply, bool) {
 	case faultRateLimit:
 		rep := s.problemReply(&problem{Code: codeRateLimited, Message: "too many requests"})
 		if f.RetryAfter != "" {
-			rep.header.Set("Retry-After", f.RetryAfter)
+			rep.header.Set("Retry-After", string(f.RetryAfter))
 		}
 		return rep, true
 	case faultPortal:
@@ -25,7 +25,7 @@ func (s *Server) faultReply(x *exchange) (reply, bool) {
 	case faultProxyError:
 		rep := htmlReply(http.StatusBadGateway, "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center></body></html>")
 		if f.RetryAfter != "" {
-			rep.header.Set("Retry-After", f.RetryAfter)
+			rep.header.Set("Retry-After", string(f.RetryAfter))
 		}
 		return rep, true
 	}
@@ -51,7 +51,7 @@ func (s *Server) statusReply(f faultSpec) reply {
 		rep.body = nil
 	}
 	if f.RetryAfter != "" {
-		rep.header.Set("Retry-After", f.RetryAfter)
+		rep.header.Set("Retry-After", string(f.RetryAfter))
 	} else if f.Code == http.StatusServiceUnavailable || f.Code == http.StatusTooManyRequests {
 		rep.header.Set("Retry-After", "1") // D20
 	}
@@ -93,10 +93,10 @@ func (s *Server) deliver(w http.ResponseWriter, x *exchange, rep reply) {
 	}
 	part, step := rep.body, len(rep.body)
 	if f.Name == faultTruncate {
-		part = rep.body[:min(f.Bytes, len(rep.body))]
+		part = rep.body[:min(*f.Bytes, len(rep.body))]
 	}
 	if f.Name == faultDrip {
-		step = f.Bytes
+		step = *f.Bytes
 	}
 	s.journal.update(x.entry, func(r *Request) {
 		r.Status, r.Replayed = rep.status, rep.replayed

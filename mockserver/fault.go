@@ -2,10 +2,7 @@ package mockserver
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -20,6 +17,8 @@ import (
 // Rules are asked in the order they were injected. Delays add up; the first other fault that fires ends
 // the search, so that two faults with Times(1) make a script: the first call meets the first one, the
 // second call the second.
+//
+// A fault that means nothing or can never fire is refused by Inject: see [Injected.Err].
 type Fault struct{ spec faultSpec }
 
 // faultSpec is a fault as the admin API writes it.
@@ -33,14 +32,14 @@ type faultSpec struct {
 	Ratio      *float64 `json:"ratio,omitzero"`
 	Optional   bool     `json:"optional,omitzero"`
 
-	Code       int      `json:"code,omitzero"`
-	ErrorCode  string   `json:"error_code,omitzero"`
-	Body       *string  `json:"body,omitzero"`
-	RetryAfter string   `json:"retry_after,omitzero"`
-	Bytes      int      `json:"bytes,omitzero"`
-	Delay      duration `json:"delay,omitzero"`
-	Stage      string   `json:"stage,omitzero"`
-	NotHeld    bool     `json:"not_held,omitzero"`
+	Code       int        `json:"code,omitzero"`
+	ErrorCode  string     `json:"error_code,omitzero"`
+	Body       *string    `json:"body,omitzero"`
+	RetryAfter retryAfter `json:"retry_after,omitzero"`
+	Bytes      *int       `json:"bytes,omitzero"`
+	Delay      duration   `json:"delay,omitzero"`
+	Stage      string     `json:"stage,omitzero"`
+	NotHeld    bool       `json:"not_held,omitzero"`
 }
 
 // duration is written as "1.5s" in JSON.
@@ -48,10 +47,18 @@ type duration time.Duration
 
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-func (d *duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	*d = duration(v)
-	return err
+func (d *duration) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	if err == nil {
+		var v time.Duration
+		v, err = time.ParseDuration(text)
+		*d = duration(v)
+	}
+	if err != nil {
+		return fmt.Errorf(`a duration is written like "250ms" or "2m", not %s`, b)
+	}
+	return nil
 }
 
 // The stages of a request at which a delay or a hang can sit.
@@ -113,11 +120,11 @@ func StatusAfterCommit(code int) Fault {
 }
 
 // Truncate sends the right Content-Length and only the first n bytes of the body, then closes.
-func Truncate(n int) Fault { return Fault{faultSpec{Name: faultTruncate, Bytes: n}} }
+func Truncate(n int) Fault { return Fault{faultSpec{Name: faultTruncate, Bytes: &n}} }
 
 // Drip sends the body n bytes at a time and waits d after each.
 func Drip(n int, d time.Duration) Fault {
-	return Fault{faultSpec{Name: faultDrip, Bytes: n, Delay: duration(d)}}
+	return Fault{faultSpec{Name: faultDrip, Bytes: &n, Delay: duration(d)}}
 }
 
 // Delay makes the request wait for d, before it is looked at unless [Fault.At] says another stage. A
@@ -154,8 +161,10 @@ func UnknownEnum() Fault { return Fault{faultSpec{Name: faultUnknownEnum}} }
 // Late closes the connection at once and executes the request after d, when the client has long given up.
 func Late(d time.Duration) Fault { return Fault{faultSpec{Name: faultLate, Delay: duration(d)}} }
 
-// On limits the fault to a method and a path such as "/orders/{id}/accept", relative to the base URL. A
-// segment in braces matches any one segment; "" matches every method or path.
+// On limits the fault to a method and a path such as "/orders/{id}/accept", relative to the base URL: a
+// path that begins with /v1 is refused. A segment in braces matches any one segment; "" matches every
+// method, or the path of every operation of the API. A request that asks for no operation, one to an
+// unknown path or with a method the path has not, meets only faults whose path names it.
 func (f Fault) On(method, path string) Fault { f.spec.Method, f.spec.Path = method, path; return f }
 
 // For limits the fault to one connection.
@@ -164,7 +173,8 @@ func (f Fault) For(connection string) Fault { f.spec.Connection = connection; re
 // Nth lets the fault fire from the nth matching request on, and only once unless Times says more.
 func (f Fault) Nth(n int) Fault { f.spec.Nth = n; return f }
 
-// Times lets the fault fire n times, then no more. Without it the fault fires until it is removed.
+// Times lets the fault fire n times, then no more. Without it, or with 0, the fault fires until it is
+// removed.
 func (f Fault) Times(n int) Fault { f.spec.Times = n; return f }
 
 // Ratio lets the fault fire at random: 0 never, 1 always. The same seed gives the same draws. A fault
@@ -182,13 +192,13 @@ func (f Fault) At(stage string) Fault { f.spec.Stage = stage; return f }
 func (f Fault) RetryAfter(d time.Duration) Fault {
 	f.spec.RetryAfter = ""
 	if d > 0 {
-		f.spec.RetryAfter = fmt.Sprint(int64((d + time.Second - 1) / time.Second))
+		f.spec.RetryAfter = seconds(d)
 	}
 	return f
 }
 
 // RetryAfterHeader adds Retry-After exactly as given: a date, or nonsense.
-func (f Fault) RetryAfterHeader(v string) Fault { f.spec.RetryAfter = v; return f }
+func (f Fault) RetryAfterHeader(v string) Fault { f.spec.RetryAfter = retryAfter(v); return f }
 
 // Code sets the error code in the body of a status fault, such as "conflict"; by default it follows
 // from the status.
@@ -210,34 +220,4 @@ func (f faultSpec) String() string {
 		return f.Name
 	}
 	return string(b)
-}
-
-func (f faultSpec) validate() error {
-	statusFault := f.Name == faultStatus || f.Name == faultStatusAfterCommit
-	staged := f.Name == faultDelay || f.Name == faultHang
-	switch {
-	case !slices.Contains(faultNames, f.Name):
-		return fmt.Errorf("unknown fault %q; there are %s", f.Name, strings.Join(faultNames, ", "))
-	case f.Name == faultRefuse && (f.Method != "" || f.Path != "" || f.Connection != ""):
-		return errors.New("refuse happens before a request is known: it takes no method, path or connection; use reset")
-	case statusFault && (f.Code < 200 || f.Code > 599):
-		return fmt.Errorf("%s needs a code from 200 to 599, not %d", f.Name, f.Code)
-	case (f.Name == faultDelay || f.Name == faultLate || f.Name == faultDrip) && f.Delay <= 0:
-		return fmt.Errorf("%s needs a positive delay", f.Name)
-	case f.Name == faultDrip && f.Bytes <= 0:
-		return errors.New("drip needs a positive number of bytes")
-	case f.Bytes < 0 || f.Nth < 0 || f.Times < 0:
-		return errors.New("bytes, nth and times must not be negative")
-	case f.Ratio != nil && (*f.Ratio < 0 || *f.Ratio > 1 || *f.Ratio != *f.Ratio):
-		return errors.New("ratio must be 0 to 1")
-	case f.Stage != "" && !staged:
-		return fmt.Errorf("%s takes no stage", f.Name)
-	case f.Stage != "" && f.Stage != StageBefore && f.Stage != StageInHandler && f.Stage != StageAfter:
-		return fmt.Errorf("stage must be before, in_handler or after, not %q", f.Stage)
-	case f.NotHeld && f.Name != faultStatusAfterCommit:
-		return errors.New("not_held belongs to status_after_commit")
-	case f.Path != "" && !strings.HasPrefix(f.Path, "/"):
-		return fmt.Errorf("path must begin with a slash, not %q", f.Path)
-	}
-	return nil
 }

@@ -62,6 +62,14 @@ func (s *faultSet) inject(spec faultSpec) *Injected {
 	return f
 }
 
+// reset is clear and the numbers from 1 again, so that a ratio draws the same as in a new server.
+func (s *faultSet) reset() {
+	s.clear()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count = 0
+}
+
 func (s *faultSet) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,13 +174,16 @@ func (p plan) is(name, stage string) bool {
 	return p.act.Name == name && (stage == "" || at == stage)
 }
 
-// plan asks the faults in order what happens to a request.
-func (s *faultSet) plan(method, path, connection string) plan {
+// plan asks the faults in order what happens to a request. One that asks for no operation of the API, such
+// as a browser's look at /, must not use up a fault that was meant for another: it meets only those
+// whose path names it.
+func (s *faultSet) plan(method, path, connection string, operation bool) plan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p plan
 	for _, f := range s.rules {
-		if f.gone || f.spec.Name == faultRefuse || !f.spec.matches(method, path, connection) || !f.strike() {
+		if f.gone || f.spec.Name == faultRefuse || (f.spec.Path == "" && !operation) ||
+			!f.spec.matches(method, path, connection) || !f.strike() {
 			continue
 		}
 		if f.spec.Name != faultDelay {

@@ -68,7 +68,7 @@ func (a answer) code() string {
 func (c *client) do(method, path, body string, header ...string) answer {
 	c.t.Helper()
 	base := c.srv.BaseURL()
-	if strings.HasPrefix(path, "/_mock/") {
+	if path == "/_mock" || strings.HasPrefix(path, "/_mock/") {
 		base = strings.TrimSuffix(base, "/v1")
 	}
 	req, err := http.NewRequest(method, base+path, strings.NewReader(body))

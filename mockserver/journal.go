@@ -14,7 +14,7 @@ type Request struct {
 	Conn       int         // number of the network connection: the same one twice = it was kept alive
 	Method     string      // as received
 	Target     string      // path and query as received, the base path included
-	Path       string      // the escaped path below the base path
+	Path       string      // the escaped path below the base path; outside it, the whole path
 	Key        string      // the Idempotency-Key, "" when there was none or several
 	Header     http.Header // as received, without Authorization
 	Body       []byte      // raw, after de-chunking

@@ -1,9 +1,22 @@
 package mockserver
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// adminPaths describes the admin API. It lives beside the base path and takes no token.
-func adminPaths() schema {
+// adminCall is one call of the admin API.
+type adminCall struct {
+	method, path, summary string // the path below /_mock/; "" is /_mock itself
+	query                 []param
+	body, answer          schema
+	status                string
+}
+
+func (c adminCall) location() string { return strings.TrimSuffix(adminPath+c.path, "/") }
+
+// adminCalls describes the admin API. It lives beside the base path and takes no token.
+func adminCalls() []adminCall {
 	boolean, number := schema{"type": "boolean"}, schema{"type": "integer"}
 	now := object("now", instant())
 	token := object("connection", text(), "token", str())
@@ -15,13 +28,8 @@ func adminPaths() schema {
 		"retry_after?", schema{"type": []any{"string", "integer"}}, "bytes?", number, "delay?", str(),
 		"stage?", enum(StageBefore, StageInHandler, StageAfter), "not_held?", boolean)
 	armed := schema{"allOf": []any{fault, object("id", str(), "fired", number, "seen", number)}}
-	paths := schema{}
-	for _, d := range []struct {
-		method, path, summary string
-		query                 []param
-		body, answer          schema
-		status                string
-	}{
+	return []adminCall{
+		{"GET", "", "List the calls of the admin API", nil, nil, data(object("call", str(), "summary", str())), "200"},
 		{"POST", "reset", "Bring everything back to the seed", nil, nil, now, "200"},
 		{"GET", "connections", "List the connections", nil, nil, data(token), "200"},
 		{"POST", "connections", "Make a connection, or change its tokens (D6)", nil,
@@ -48,8 +56,14 @@ func adminPaths() schema {
 		{"GET", "status", "Counts, clock, seed, switches", nil, nil, object("clock", now, "seed", number, "open", boolean, "base_url", str(),
 			"switches", ref("Switches"), "counts", anything), "200"},
 		{"GET", "openapi.json", "This document", nil, nil, anything, "200"},
-	} {
-		path := adminPath + d.path
+	}
+}
+
+// adminPaths is the admin API's part of the OpenAPI document.
+func adminPaths() schema {
+	paths := schema{}
+	for _, d := range adminCalls() {
+		path := d.location()
 		item, ok := paths[path].(schema)
 		if !ok {
 			item = schema{"servers": []any{schema{"url": "http://127.0.0.1:4010", "description": "the mock server alone"}}}
@@ -58,7 +72,7 @@ func adminPaths() schema {
 			}
 			paths[path] = item
 		}
-		op := schema{"operationId": "mock." + strings.ToLower(d.method) + "." + d.path, "summary": d.summary, "tags": []any{"mock"}, "security": []any{}}
+		op := schema{"operationId": "mock." + strings.ToLower(d.method) + "." + cmp.Or(d.path, "calls"), "summary": d.summary, "tags": []any{"mock"}, "security": []any{}}
 		if params := queryParams(d.query); len(params) > 0 {
 			op["parameters"] = params
 		}

@@ -5,9 +5,15 @@ import (
 	"strings"
 )
 
-// basePath is where the API lives (F1). Paths without it are served too, because a POS may be configured
-// with either.
+// basePath is where the API lives (F1). Nothing is served without it: a POS whose base URL lacks it must
+// fail here, not first at Flavoso.
 const basePath = "/v1"
+
+// belowBase returns the path relative to the base URL; false = it is not below it.
+func belowBase(escapedPath string) (string, bool) {
+	path, ok := strings.CutPrefix(escapedPath, basePath)
+	return path, ok && (path == "" || path[0] == '/')
+}
 
 // route is one operation of the API.
 type route struct {

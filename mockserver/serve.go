@@ -17,6 +17,7 @@ import (
 type exchange struct {
 	req       *http.Request
 	entry     *Request // its place in the journal
+	outside   bool     // the path is not below the base path
 	route     *route   // nil = no such path or method
 	params    []string
 	allowed   []string
@@ -41,35 +42,46 @@ const jsonType = "application/json; charset=utf-8"
 // errCrashed: the request's process died, as far as the client can see.
 var errCrashed = errors.New("mockserver: crashed by a fault")
 
-// ServeHTTP serves the API and, under /_mock/, the admin API.
+// ServeHTTP serves the API below /v1 and the admin API at /_mock. Nothing else is there.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.begin() {
 		hangUp(w, false)
 		return
 	}
 	defer s.work.Done()
-	path := strings.TrimPrefix(r.URL.EscapedPath(), basePath)
-	if strings.HasPrefix(path, adminPath) {
+	if path := r.URL.EscapedPath(); path == adminRoot || strings.HasPrefix(path, adminPath) {
 		s.serveAdmin(w, r, path)
 		return
 	}
-	if info, _ := r.Context().Value(connInfoKey{}).(connInfo); !info.overPipe && s.faults.refuses() {
-		hangUp(w, true) // over a pipe the dial is refused
+	x := s.recognize(r)
+	// Over a pipe the dial is refused. A request for no operation does not use the fault up.
+	if info, _ := r.Context().Value(connInfoKey{}).(connInfo); !info.overPipe && x.route != nil && s.faults.refuses() {
+		hangUp(w, true)
 		return
 	}
-	x := s.receive(r, path)
-	if x == nil {
+	if !s.receive(x) {
 		hangUp(w, false)
 		return
 	}
 	s.perform(w, x)
 }
 
-// receive reads the request whole and notes it. nil: it broke off before its body was there (D14).
-func (s *Server) receive(r *http.Request, path string) *exchange {
-	x := &exchange{req: r}
+// recognize finds out which operation the request asks for.
+func (s *Server) recognize(r *http.Request) *exchange {
+	x := &exchange{req: r, entry: &Request{Method: r.Method, Target: idempotency.Target(r), Path: r.URL.EscapedPath()}}
+	path, below := belowBase(x.entry.Path)
+	if !below {
+		x.outside = true
+		return x
+	}
+	x.entry.Path = path
 	x.route, x.params, x.allowed = s.routes.find(r.Method, path)
+	return x
+}
 
+// receive reads the request whole and notes it. false: it broke off before its body was there (D14).
+func (s *Server) receive(x *exchange) bool {
+	r := x.req
 	s.mu.Lock()
 	x.requestID = "req_" + s.requestIDs.hex(12)
 	x.conn = s.authenticate(r.Header.Get("Authorization"))
@@ -82,10 +94,7 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 	header := r.Header.Clone()
 	header.Del("Authorization")
 	info, _ := r.Context().Value(connInfoKey{}).(connInfo)
-	x.entry = &Request{
-		At: now, Method: r.Method, Target: idempotency.Target(r), Path: path, Header: header, Conn: info.number,
-		RequestID: x.requestID,
-	}
+	x.entry.At, x.entry.Header, x.entry.Conn, x.entry.RequestID = now, header, info.number, x.requestID
 	if keys := r.Header["Idempotency-Key"]; len(keys) == 1 {
 		x.entry.Key = keys[0]
 	}
@@ -105,12 +114,14 @@ func (s *Server) receive(r *http.Request, path string) *exchange {
 		x.entry.Fault = "broken_off"
 		s.journal.add(x.entry)
 		s.brokenOff(x)
-		return nil
+		return false
 	}
-	x.plan = s.faults.plan(r.Method, path, x.entry.Connection)
+	if !x.outside {
+		x.plan = s.faults.plan(r.Method, x.entry.Path, x.entry.Connection, x.route != nil)
+	}
 	x.entry.Fault = x.plan.name()
 	s.journal.add(x.entry)
-	return x
+	return true
 }
 
 // maxDrain is how much of a body that is too large is read after all.
@@ -197,6 +208,9 @@ func (s *Server) checkRoute(x *exchange) *problem {
 		return nil
 	case len(x.allowed) > 0:
 		return &problem{Code: codeMethodNotAllowed, Message: "this path has no method " + x.req.Method}
+	case x.outside:
+		return &problem{Code: codeNotFound, Message: "the API lives below " + basePath + ": the base URL is " + s.baseURL +
+			"; the mock's admin API lives at " + adminRoot}
 	default:
 		return &problem{Code: codeNotFound, Message: "no such path"}
 	}

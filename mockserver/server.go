@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,7 +142,7 @@ func (s *Server) listen() error {
 		if err != nil {
 			return fmt.Errorf("mockserver: listening on %s: %w", addr, err)
 		}
-		s.baseURL = scheme + "://" + l.Addr().String() + basePath
+		s.baseURL = scheme + "://" + dialable(addr, l.Addr().String()) + basePath
 		listeners = append(listeners, l)
 	}
 	for _, l := range listeners {
@@ -155,11 +156,25 @@ func (s *Server) listen() error {
 	return nil
 }
 
+// dialable is the address that reaches a listener from this machine. A listener on every address, such
+// as one on 0.0.0.0, is reported as [::], which is no place to send a request to.
+func dialable(asked, listens string) string {
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil || !net.ParseIP(host).IsUnspecified() {
+		return listens
+	}
+	if strings.HasPrefix(asked, "[") {
+		return net.JoinHostPort("::1", port)
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
 // inBubble reports whether the code runs inside a testing/synctest bubble, where time starts at midnight
 // of 2000-01-01. No machine that runs this code has that date.
 func inBubble() bool { return time.Now().Year() < 2010 }
 
-// BaseURL is what clients are configured with: scheme, host and the base path /v1. In memory it is a
+// BaseURL is what clients are configured with: scheme, host and the base path /v1. Of a server that listens
+// on every address it is the loopback one. In memory it is a
 // loopback address that only Transport reaches.
 func (s *Server) BaseURL() string { return s.baseURL }
 

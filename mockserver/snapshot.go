@@ -142,12 +142,13 @@ func (s *Server) newEngine() *idempotency.Memory {
 	return idempotency.NewMemory(idempotency.WithClock(s.clock.Now))
 }
 
-// Reset brings everything back to the seed: connections, orders, held answers, journal, ledger, faults,
-// switches and the clock. A request that is under way ends by itself; its effect is not seen any more.
+// Reset brings everything back to the seed: connections, orders, held answers, journal, ledger, faults
+// and switches, and the clock to the machine's. Ids begin anew, those of faults too; the numbers of network
+// connections go on, because the network stays. A request that is under way ends by itself; its effect is not seen any more.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.clear()
+	s.faults.reset()
 	s.forget()
 	sw := s.config.switches
 	s.switches.Store(&sw)

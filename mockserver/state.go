@@ -10,9 +10,11 @@ import (
 
 // AddOrder lets an order arrive and returns its id. What is set in o replaces the field of a realistic
 // order; the sums are worked out again. A pending order waits for its acceptance as long as the switch
-// AcceptWithin says, unless AcceptBy is set. An id that exists already is replaced.
+// AcceptWithin says, unless AcceptBy is set. An id that exists already is replaced. Nothing is checked, so
+// that a test can try what the API never had: an unknown status, an id no path can name.
 func (s *Server) AddOrder(connection string, o Order) string {
-	return s.addOrder(connection, func(base *Order) { overlay(base, o) }).ID
+	added, _ := s.addOrder(connection, true, func(base *Order) { overlay(base, o) })
+	return added.ID
 }
 
 // AddOrders lets n realistic orders arrive and returns their ids.
@@ -24,7 +26,8 @@ func (s *Server) AddOrders(connection string, n int) []string {
 	return ids
 }
 
-func (s *Server) addOrder(connection string, change func(*Order)) Order {
+// addOrder lets an order arrive; false = there is one with its id, and it may not be replaced.
+func (s *Server) addOrder(connection string, replace bool, change func(*Order)) (Order, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.connection(connection)
@@ -32,6 +35,9 @@ func (s *Server) addOrder(connection string, change func(*Order)) Order {
 	c.passTime(now)
 	o := realisticOrder(c.rnd, now, c.store.Currency)
 	change(&o)
+	if c.orders[o.ID] != nil && !replace {
+		return Order{}, false
+	}
 	o.Object = "order"
 	if o.AcceptBy.IsZero() && o.Status == StatusPending && s.Switches().AcceptWithin > 0 {
 		o.AcceptBy = now.Add(s.Switches().AcceptWithin)
@@ -45,7 +51,7 @@ func (s *Server) addOrder(connection string, change func(*Order)) Order {
 	}
 	o.addUp(c.store.Currency)
 	c.put(&o)
-	return o.clone()
+	return o.clone(), true
 }
 
 // complete fills in what an overlay left out of a line.

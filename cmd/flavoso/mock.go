@@ -71,7 +71,7 @@ arrive, faults, the clock, and what really happened. The command runs until it i
 			if orders > 0 {
 				srv.AddOrders(connect, orders)
 			}
-			announce(cmd, srv, open, caFile, useTLS)
+			announce(cmd, srv, addr, open, caFile, useTLS)
 			<-cmd.Context().Done()
 			fmt.Fprintln(cmd.OutOrStdout(), "stopping")
 			return srv.Close()
@@ -89,11 +89,14 @@ arrive, faults, the clock, and what really happened. The command runs until it i
 	return cmd
 }
 
-func announce(cmd *cobra.Command, srv *mockserver.Server, open bool, caFile string, useTLS bool) {
+func announce(cmd *cobra.Command, srv *mockserver.Server, addr string, open bool, caFile string, useTLS bool) {
 	out := cmd.OutOrStdout()
 	origin := strings.TrimSuffix(srv.BaseURL(), "/v1")
 	fmt.Fprintf(out, "listening on %s\n", origin)
 	fmt.Fprintf(out, "base URL for a POS: %s\n", srv.BaseURL())
+	if everywhere(addr) {
+		fmt.Fprintln(out, "other machines reach it too, at any address of this one")
+	}
 	if open {
 		fmt.Fprintln(out, "token of a connection: mock_<connection>, for example mock_store-42")
 	} else {
@@ -111,4 +114,10 @@ func isLoopback(addr string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
+// everywhere reports whether a listener on addr takes connections to every address of the machine.
+func everywhere(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
 }

@@ -49,7 +49,7 @@ func New(document []byte) (*Validator, error) {
 // Check says what the document has against an exchange.
 func (v *Validator) Check(x Exchange) error {
 	base := "https://api.flavoso.com/v1"
-	if strings.HasPrefix(x.Path, "/_mock/") {
+	if strings.HasPrefix(x.Path, "/_mock") {
 		base = "http://127.0.0.1:4010"
 	}
 	req, err := http.NewRequest(x.Method, base+x.Path, bytes.NewReader(x.Body))
