@@ -4,116 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+
+	"go.etcd.io/bbolt"
 )
 
-// errTree says that a bucket's tree does not hang together.
-var errTree = fmt.Errorf("%w: a tree of pages is broken", errFrame)
-
-// checkInBackground looks through the branch pages of a file that is too big to be read at opening: a
-// pointer that leads back to an earlier page would send bbolt round in a circle until the process dies.
-// It reads bucket by bucket, so that neither the writer nor Close waits long for it.
+// checkInBackground reads a file through that is too big for that at opening. Some damage must be found
+// before bbolt comes to it: a pointer that leads back to an earlier page sends it round in a circle until
+// the process dies, a page that claims to be longer than it is gives away those behind it.
+//
+// A read transaction keeps the pages as they are meanwhile. The check gives way to a fresh copy and to
+// Close.
 func (e *Engine) checkInBackground() {
 	defer e.checking.Done()
-	f, err := os.Open(e.path)
+	h, err := e.checkOnce()
 	if err != nil {
-		return
-	}
-	defer func() { _ = f.Close() }()
-	for _, name := range bucketNames {
-		h, err := e.checkBucket(f, name)
-		if h == nil {
-			return
-		}
-		if err != nil {
-			_ = e.do(context.Background(), &step{alone: func() error { return e.salvageInUse(h, err) }})
-			return
-		}
+		_ = e.do(context.Background(), &step{alone: func() error { return e.salvageInUse(h, err) }})
 	}
 }
 
-// checkBucket walks one bucket's branch pages; a nil file = the check is over.
-func (e *Engine) checkBucket(f *os.File, name string) (*file, error) {
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
+func (e *Engine) checkOnce() (*file, error) {
 	e.handle.RLock()
 	defer e.handle.RUnlock()
 	h := e.file
-	if closed || h == nil {
+	if h == nil || e.stopCheck.Load() {
 		return nil, nil
 	}
-	if info, err := f.Stat(); err != nil || !os.SameFile(info, h.info) {
-		return nil, nil // a fresh copy took its place meanwhile
-	}
 	return h, guard(func() error {
-		tx, err := h.db.Begin(false) // keeps the pages it can reach as they are
+		tx, err := h.db.Begin(false)
 		if err != nil {
-			return err
+			return nil // closed meanwhile
 		}
-		p, err := openPages(f)
-		if err == nil {
-			b := tx.Bucket([]byte(name))
-			if b == nil {
-				err = errNotOutbox
-			} else if root := uint64(b.Root()); root != 0 {
-				depth := p.depth(root, uint64(tx.Size()/p.page))
-				if depth < 0 || !p.branches(root, uint64(tx.Size()/p.page), depth) {
-					err = fmt.Errorf("%w (%s)", errTree, name)
-				}
-			}
-		}
+		err = e.checkPages(h, tx)
 		return errors.Join(err, tx.Rollback())
 	})
 }
 
-// depth returns how many branch pages stand above the leaves; -1 = the way down is broken.
-func (p *pageFile) depth(id, limit uint64) int {
-	for d := range maxDepth {
-		b, flags, err := p.read(id, limit)
-		if err != nil || flags != flagBranch && flags != flagLeaf {
-			return -1
-		}
-		if flags == flagLeaf {
-			return d
-		}
-		if _, _, id, _, err = element(b, flags, 0); err != nil {
-			return -1
-		}
+func (e *Engine) checkPages(h *file, tx *bbolt.Tx) error {
+	p, err := openPages(h.f)
+	if err != nil || len(p.metas) == 0 || p.metas[0].txid != uint64(tx.ID()) {
+		return nil // a commit came in between; the next opening checks
 	}
-	return -1
+	p.stop = e.stopCheck.Load
+	broken := 0
+	m := p.metas[0]
+	p.walkAll(m, func(_ string, k, v []byte) {
+		if !framed(k, v) {
+			broken++
+		}
+	})
+	switch {
+	case e.stopCheck.Load():
+		return nil
+	case p.bad > 0 || broken > 0:
+		return fmt.Errorf("%w: %d pages and %d values are unreadable", errFrame, p.bad, broken)
+	case !p.accounted(m):
+		return fmt.Errorf("%w: the list of free pages is wrong", errFrame)
+	}
+	return nil
 }
 
-// branches reports whether the tree's branch pages hang together: all of them above the same depth, none
-// twice, and none where a leaf must be. Leaves are not read: bbolt checks their type when it comes there.
-func (p *pageFile) branches(id, limit uint64, depth int) bool {
-	var leaves []uint64
-	if !p.collectBranches(id, limit, depth, &leaves) {
+// framed reports whether a value passes its checksum under its key, or under the key in the index.
+func framed(k, v []byte) bool {
+	if len(v) == 0 || len(k) == 0 {
 		return false
 	}
-	for _, leaf := range leaves {
-		if p.seen[leaf] || leaf >= limit {
-			return false
-		}
-	}
-	return true
-}
-
-func (p *pageFile) collectBranches(id, limit uint64, depth int, leaves *[]uint64) bool {
-	if depth == 0 {
-		*leaves = append(*leaves, id)
+	if _, err := openFrame(v[0], k, v); err == nil {
 		return true
 	}
-	b, flags, err := p.read(id, limit)
-	if err != nil || flags != flagBranch || p.seen[id] {
-		return false
-	}
-	p.seen[id] = true
-	for i := range elements(b) {
-		_, _, child, _, err := element(b, flags, i)
-		if err != nil || !p.collectBranches(child, limit, depth-1, leaves) {
-			return false
-		}
-	}
-	return true
+	_, err := openFrame(v[0], k[1:], v)
+	return err == nil
 }

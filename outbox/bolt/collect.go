@@ -7,12 +7,34 @@ import (
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
-// found is a value of the damaged file.
+// found is a value of the damaged file. Big ones are only remembered by their place, so that a big outbox
+// is not held in memory.
 type found struct {
-	key, value []byte
-	commit     uint64
-	current    bool // in use when the file was last written; otherwise it may be an old version
+	at      int64
+	n       int
+	value   []byte // of small kinds; nil = read it at its place
+	prefix  string // of the key, before the seq
+	commit  uint64
+	current bool // in use when the file was last written; otherwise it may be an old version
 }
+
+// there reports whether something was found.
+func (f found) there() bool { return f.n > 0 }
+
+// read returns the value; nil when it cannot be read any more.
+func (c *collection) read(f found) []byte {
+	if f.value != nil || f.n == 0 {
+		return f.value
+	}
+	b := make([]byte, f.n)
+	if _, err := c.pages.f.ReadAt(b, f.at); err != nil {
+		return nil
+	}
+	return b
+}
+
+// key returns the key that a record's value was found under.
+func (f found) key(seq uint64) []byte { return appendSeq([]byte(f.prefix), seq) }
 
 // collection is everything of a damaged file that passes its checksum, by what it is about.
 type collection struct {
@@ -30,6 +52,7 @@ type collection struct {
 	named     map[string]bool // key entries of either kind
 	outlived  []string        // key entries that the tombstone index names
 	n         map[place]int   // values by place
+	prefixes  map[string]string
 	header    header
 	hasHeader bool
 	total     counts
@@ -37,15 +60,19 @@ type collection struct {
 	current   bool // what is collected now was in use
 }
 
-// collect reads what can be read of a file. clean reports whether it is whole: every page and every
-// value, from the newest root.
-func collect(p *pageFile) (c *collection, clean bool) {
-	c = &collection{
+func newCollection(p *pageFile) *collection {
+	return &collection{
 		pages: p, requests: map[uint64]found{}, progress: map[uint64]found{}, bodies: map[uint64]found{},
 		lanes: map[uint64][2]string{}, ids: map[uint64][2]string{}, keySeqs: map[uint64][2]string{},
 		tombs: map[string]found{}, states: map[string]found{}, holds: map[string]found{},
-		named: map[string]bool{}, n: map[place]int{},
+		named: map[string]bool{}, n: map[place]int{}, prefixes: map[string]string{},
 	}
+}
+
+// collect reads what can be read of a file. clean reports whether it is whole: every page and every
+// value, from the newest root.
+func collect(p *pageFile) (c *collection, clean bool) {
+	c = newCollection(p)
 	c.current = true
 	if len(p.metas) > 0 {
 		p.walkAll(p.metas[0], func(bucket string, k, v []byte) {
@@ -63,7 +90,7 @@ func collect(p *pageFile) (c *collection, clean bool) {
 		p.bad++
 	}
 	if p.bad == 0 && c.broken == 0 && c.hasHeader {
-		return c, c.consistent()
+		return c, p.accounted(p.metas[0]) && c.consistent()
 	}
 	// Pages of the current tree that nothing leads to any more are those that are neither free nor
 	// reached. Without the free list nobody can tell them from pages given back long ago.
@@ -77,7 +104,7 @@ func collect(p *pageFile) (c *collection, clean bool) {
 	if len(p.metas) == 2 {
 		// The root before the last commit: what that commit replaced is still there.
 		c.current = false
-		p.seen = map[uint64]bool{}
+		p.seen = nil
 		p.walkAll(p.metas[1], func(_ string, k, v []byte) { c.take(k, v) })
 	}
 	return c, false
@@ -91,8 +118,7 @@ func (c *collection) consistent() bool {
 	heads := map[[2]string]uint64{}
 	for seq, f := range c.progress {
 		var r entry
-		q := c.requests[seq]
-		if decodeProgress(f.key, f.value, &r) != nil || decodeRequest(q.key, q.value, &r.Record) != nil {
+		if decodeProgress(f.key(seq), c.read(f), &r) != nil || decodeRequest(seqKey(seq), c.read(c.requests[seq]), &r.Record) != nil {
 			return false
 		}
 		if r.line < c.header.line && r.Unfinished() {
@@ -123,7 +149,7 @@ func (c *collection) consistent() bool {
 	for _, seq := range heads {
 		var r entry
 		f := c.progress[seq]
-		if _ = decodeProgress(f.key, f.value, &r); r.State.Parked() {
+		if _ = decodeProgress(f.key(seq), c.read(f), &r); r.State.Parked() {
 			sum.held++
 		} else {
 			due++
@@ -176,7 +202,7 @@ func (c *collection) take(key, value []byte) {
 		c.broken++
 		return
 	}
-	f := found{clone(key), clone(value), 0, c.current}
+	f := found{at: c.pages.at(value), n: len(value), current: c.current}
 	switch value[0] {
 	case tagRequest:
 		keep(c.requests, lastSeq(key), f)
@@ -187,6 +213,7 @@ func (c *collection) take(key, value []byte) {
 			return
 		}
 		f.commit = r.commit
+		f.prefix = c.intern(key[:max(0, len(key)-8)])
 		keep(c.progress, lastSeq(key), f)
 	case tagBody:
 		keep(c.bodies, lastSeq(key), f)
@@ -202,14 +229,16 @@ func (c *collection) take(key, value []byte) {
 			c.ids[seq] = [2]string{string(key), conn}
 		}
 	case tagKey:
-		c.takeKey(key, p, f)
+		c.takeKey(key, value, p, f)
 	case tagTombstone:
 		if _, rest, ok := cutTime(key); ok {
 			c.outlived = append(c.outlived, string(rest))
 		}
 	case tagState:
+		f.value = clone(value)
 		keep(c.states, string(key), f)
 	case tagHold:
+		f.value = clone(value)
 		keep(c.holds, string(key), f)
 	case tagHeader:
 		if h, err := decodeHeader(value); err == nil && (!c.hasHeader || h.commits > c.header.commits) {
@@ -222,7 +251,17 @@ func (c *collection) take(key, value []byte) {
 	}
 }
 
-func (c *collection) takeKey(key, p []byte, f found) {
+// intern keeps one copy of the few prefixes that many keys share.
+func (c *collection) intern(b []byte) string {
+	s, ok := c.prefixes[string(b)]
+	if !ok {
+		s = string(b)
+		c.prefixes[s] = s
+	}
+	return s
+}
+
+func (c *collection) takeKey(key, value, p []byte, f found) {
 	conn, name, ok := cutText(key)
 	if !ok || len(p) == 0 {
 		c.broken++
@@ -234,6 +273,7 @@ func (c *collection) takeKey(key, p []byte, f found) {
 		d := decoder{b: p[1:]}
 		if decodeTombstone(&d, &t) == nil {
 			f.commit = uint64(t.Generation)
+			f.value = clone(value)
 			keep(c.tombs, string(key), f)
 		}
 		return

@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -44,6 +45,7 @@ type Engine struct {
 	reports []Report
 
 	checking  sync.WaitGroup // the check in the background
+	stopCheck atomic.Bool    // it is to end
 	closeOnce sync.Once
 	err       error // what Close returns
 }

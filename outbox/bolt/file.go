@@ -144,6 +144,7 @@ func (e *Engine) rename(temp string, letGo func(*file)) error {
 	if !e.opts.closeFirst || e.file == nil {
 		return os.Rename(temp, e.path)
 	}
+	e.stopCheck.Store(true)
 	e.handle.Lock()
 	defer e.handle.Unlock()
 	letGo(e.file) // everything is in the copy

@@ -51,9 +51,7 @@ func FuzzPages(f *testing.F) {
 			t.Fatal("whole, and without a header")
 		}
 		for _, m := range p.metas {
-			if d := p.depth(m.root, m.pages); d >= 0 {
-				p.branches(m.root, m.pages, d)
-			}
+			p.accounted(m)
 		}
 	})
 }
@@ -88,11 +86,7 @@ func FuzzValues(f *testing.F) {
 			_, _, _, _ = outcomeOf(key, framed)
 			_, _ = seqOf(letter, key, framed)
 			_ = checkFormatValue(framed)
-			c := &collection{
-				requests: map[uint64]found{}, progress: map[uint64]found{}, bodies: map[uint64]found{}, lanes: map[uint64][2]string{},
-				ids: map[uint64][2]string{}, keySeqs: map[uint64][2]string{}, tombs: map[string]found{}, states: map[string]found{},
-				holds: map[string]found{}, named: map[string]bool{}, n: map[place]int{},
-			}
+			c := newCollection(&pageFile{})
 			c.take(key, framed)
 			c.take(v, framed)
 		}

@@ -93,6 +93,7 @@ func Open(path string, opts Options) (*Engine, error) {
 		_ = e.lock.release()
 		return nil, fmt.Errorf("outbox %s: %w", full, classify(err))
 	}
+	e.stopCheck.Store(false)
 	if e.file.info.Size() > e.opts.checkWhole {
 		e.checking.Add(1)
 		go e.checkInBackground()
@@ -116,7 +117,7 @@ func newInstance() string {
 
 // checkWhole is the size up to which a file is read whole at opening. A bigger one is only looked at
 // where it begins, so that opening takes the same time at any size; the rest is done in the background.
-const checkWhole = 8 << 20
+const checkWhole = 32 << 20
 
 // openFile opens what is at path, creates it when nothing is and nothing must be, or salvages it.
 func (e *Engine) openFile() error {
@@ -238,6 +239,9 @@ func (e *Engine) inspect(whole bool) (cause error, roots int, err error) {
 	}
 	if int64(p.metas[0].pages)*p.page > p.size {
 		return errors.New("the file is cut short"), roots, nil
+	}
+	if _, ok := p.free(p.metas[0]); !ok {
+		return errors.New("the list of free pages is unreadable"), roots, nil
 	}
 	if whole {
 		if c, clean := collect(p); !clean {

@@ -44,10 +44,14 @@ type pageFile struct {
 	size  int64
 	page  int64
 	metas []pageMeta // valid ones, the newest first
-	seen  map[uint64]bool
-	bad   int // pages and elements that could not be read
+	seen  pageSet
+	stop  func() bool // asks to end a walk early; nil = never
+	bad   int         // pages and elements that could not be read
 
 	buckets map[string]bool // buckets seen
+
+	base int64 // where the page stands from which a value is shown to a visitor
+	room int   // and the capacity of its buffer: with that of a slice of it, the slice's place
 }
 
 func openPages(f *os.File) (*pageFile, error) {
@@ -55,7 +59,7 @@ func openPages(f *os.File) (*pageFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pageFile{f: f, size: info.Size(), seen: map[uint64]bool{}, buckets: map[string]bool{}}
+	p := &pageFile{f: f, size: info.Size(), buckets: map[string]bool{}}
 	// The page size stands in the metas; the second one's place depends on it.
 	for _, size := range []int64{int64(os.Getpagesize()), 4096, 8192, 16384, 65536, 1024, 2048, 32768} {
 		for _, at := range []int64{0, size} {
@@ -116,6 +120,54 @@ func (p *pageFile) read(id, limit uint64) (b []byte, flags uint16, err error) {
 	return b, flags, nil
 }
 
+// pageSet is a set of page ids.
+type pageSet []uint64
+
+func (s pageSet) has(id uint64) bool { return id/64 < uint64(len(s)) && s[id/64]&(1<<(id%64)) != 0 }
+
+func (s *pageSet) add(id uint64) {
+	for id/64 >= uint64(len(*s)) {
+		*s = append(*s, make([]uint64, 1+len(*s))...)
+	}
+	(*s)[id/64] |= 1 << (id % 64)
+}
+
+// take notes that a page and its overflow are in use. A page that two trees claim is bad.
+func (p *pageFile) take(id uint64, b []byte) {
+	for i := range uint64(int64(len(b)) / p.page) {
+		if p.seen.has(id + i) {
+			p.bad++
+		}
+		p.seen.add(id + i)
+	}
+}
+
+// accounted reports whether every page of the file is either in a tree that was walked, or free, or holds
+// the free list: a page in use that the list calls free would be written over.
+func (p *pageFile) accounted(m pageMeta) bool {
+	free, ok := p.free(m)
+	if !ok {
+		return false
+	}
+	b, _, err := p.read(m.freelist, m.pages)
+	if err != nil {
+		return false
+	}
+	last := m.freelist + uint64(int64(len(b))/p.page) - 1
+	used := uint64(0)
+	for id := uint64(2); id < m.pages; id++ {
+		in := p.seen.has(id)
+		list := id >= m.freelist && id <= last
+		if in == free[id] && !list || list && (in || free[id]) {
+			return false
+		}
+		if free[id] {
+			used++
+		}
+	}
+	return used == uint64(len(free))
+}
+
 // element returns the key of a page's i-th element and what its kind has beside it.
 func element(b []byte, flags uint16, i int) (key, value []byte, child uint64, kind uint32, err error) {
 	at := pageHeader + i*elementSize
@@ -141,6 +193,9 @@ func element(b []byte, flags uint16, i int) (key, value []byte, child uint64, ki
 	return b[start:mid], b[mid:end], 0, le.Uint32(e), nil
 }
 
+// at returns where in the file a slice stands that was shown to a visitor.
+func (p *pageFile) at(b []byte) int64 { return p.base + int64(p.room-cap(b)) }
+
 func elements(b []byte) int { return int(binary.LittleEndian.Uint16(b[10:])) }
 
 // visit is called with every element of a tree's leaves. bucket is set for a bucket's root element.
@@ -148,7 +203,10 @@ type visit func(key, value []byte, bucket bool)
 
 // walk visits the tree under a page. What cannot be read is counted in bad and left out.
 func (p *pageFile) walk(id, limit uint64, depth int, fn visit) {
-	if depth > maxDepth || p.seen[id] {
+	if p.stop != nil && p.stop() {
+		return
+	}
+	if depth > maxDepth || p.seen.has(id) {
 		p.bad++
 		return
 	}
@@ -157,14 +215,11 @@ func (p *pageFile) walk(id, limit uint64, depth int, fn visit) {
 		p.bad++
 		return
 	}
-	p.seen[id] = true
-	for i := uint64(1); i < uint64(int64(len(b))/p.page); i++ {
-		p.seen[id+i] = true
-	}
-	p.visitPage(b, flags, limit, depth, fn)
+	p.take(id, b)
+	p.visitPage(b, int64(id)*p.page, flags, limit, depth, fn)
 }
 
-func (p *pageFile) visitPage(b []byte, flags uint16, limit uint64, depth int, fn visit) {
+func (p *pageFile) visitPage(b []byte, base int64, flags uint16, limit uint64, depth int, fn visit) {
 	var last []byte
 	for i := range elements(b) {
 		key, value, child, kind, err := element(b, flags, i)
@@ -179,6 +234,7 @@ func (p *pageFile) visitPage(b []byte, flags uint16, limit uint64, depth int, fn
 		if flags == flagBranch {
 			p.walk(child, limit, depth+1, fn)
 		} else {
+			p.base, p.room = base, cap(b)
 			fn(key, value, kind&1 != 0)
 		}
 	}
@@ -207,7 +263,7 @@ func (p *pageFile) walkAll(m pageMeta, fn func(bucket string, key, value []byte)
 			return
 		}
 		if inline := v[16:]; len(inline) >= pageHeader && binary.LittleEndian.Uint16(inline[8:]) == flagLeaf {
-			p.visitPage(inline, flagLeaf, m.pages, 1, in)
+			p.visitPage(inline, p.at(inline), flagLeaf, m.pages, 1, in)
 			return
 		}
 		p.bad++
@@ -226,7 +282,7 @@ func (p *pageFile) checkFormat() error {
 				}
 			}
 		}, places[bMeta].bucket)
-		p.seen, p.bad = map[uint64]bool{}, 0
+		p.seen, p.bad = nil, 0
 	}
 	return err
 }
@@ -244,8 +300,8 @@ func (p *pageFile) free(m pageMeta) (map[uint64]bool, bool) {
 		}
 		n, at = binary.LittleEndian.Uint64(b[pageHeader:]), pageHeader+8
 	}
-	if n > (uint64(len(b))-at)/8 {
-		return nil, false
+	if n > (uint64(len(b))-at)/8 || uint64(len(b)) > at+8*n+2*uint64(p.page) {
+		return nil, false // too short for what it says, or far too long
 	}
 	out := make(map[uint64]bool, n)
 	for i := range n {
@@ -258,7 +314,7 @@ func (p *pageFile) free(m pageMeta) (map[uint64]bool, bool) {
 func (p *pageFile) orphans(skip map[uint64]bool, fn func(key, value []byte)) {
 	pages := uint64((p.size + p.page - 1) / p.page)
 	for id := uint64(2); id < pages; id++ {
-		if p.seen[id] || skip[id] {
+		if p.seen.has(id) || skip[id] {
 			continue
 		}
 		b, flags, err := p.read(id, pages)
@@ -266,12 +322,11 @@ func (p *pageFile) orphans(skip map[uint64]bool, fn func(key, value []byte)) {
 			continue
 		}
 		for i := range elements(b) {
+			p.base, p.room = int64(id)*p.page, cap(b)
 			if key, value, _, kind, err := element(b, flags, i); err == nil && kind&1 == 0 {
 				fn(key, value)
 			}
 		}
-		for i := uint64(1); i < uint64(int64(len(b))/p.page); i++ {
-			p.seen[id+i] = true
-		}
+		p.take(id, b)
 	}
 }

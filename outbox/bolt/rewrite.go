@@ -59,6 +59,7 @@ func (e *Engine) swap(letGo func(*file)) error {
 		_ = f.close()
 		return err
 	}
+	e.stopCheck.Store(true)
 	e.handle.Lock()
 	old := e.file
 	e.file = f

@@ -168,9 +168,9 @@ func (c *collection) nextHeader(m mark) header {
 	for seq := range c.seqs() {
 		h.seq = max(h.seq, seq)
 	}
-	for _, f := range c.progress {
+	for seq, f := range c.progress {
 		var r entry
-		if decodeProgress(f.key, f.value, &r) == nil {
+		if decodeProgress(f.key(seq), c.read(f), &r) == nil {
 			h.outcomeSeq, h.dueSeq, h.commits = max(h.outcomeSeq, r.OutcomeSeq), max(h.dueSeq, r.dueSeq), max(h.commits, r.commit+1)
 			h.line = max(h.line, r.line)
 		}
@@ -190,7 +190,7 @@ func (c *collection) seqs() map[uint64]bool {
 		all[seq] = true
 	}
 	for seq, f := range c.progress {
-		if f.current || c.requests[seq].value != nil {
+		if f.current || c.requests[seq].there() {
 			all[seq] = true
 		}
 	}
@@ -249,7 +249,7 @@ func (c *collection) restore(db *bbolt.DB, h *header, rep *Report) error {
 				if r == nil {
 					continue
 				}
-				t.restore(r, c.bodies[seq].value)
+				t.restore(r, c.read(c.bodies[seq]))
 				if lane := [2]string{r.Connection, r.Lane}; r.Unfinished() && heads[lane] == 0 {
 					heads[lane] = seq
 				}
@@ -332,13 +332,13 @@ func (c *collection) record(seq uint64, t *txn, rep *Report) *entry {
 	}
 	var progressErr, requestErr error = errFrame, errFrame
 	if hasProgress {
-		progressErr = decodeProgress(p.key, p.value, r)
-		if conn, _, ok := cutText(p.key); ok {
+		progressErr = decodeProgress(p.key(seq), c.read(p), r)
+		if conn, _, ok := cutText(p.key(seq)); ok {
 			r.Connection = conn
 		}
 	}
 	if hasRequest {
-		requestErr = decodeRequest(q.key, q.value, &r.Record)
+		requestErr = decodeRequest(seqKey(seq), c.read(q), &r.Record)
 	}
 	r.Seq, r.dueSeq = seq, 0
 	r.Claim = outbox.Claim{}

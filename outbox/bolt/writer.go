@@ -266,6 +266,7 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.stopCheck.Store(true)
 	e.poke()
 	<-e.done
 	e.checking.Wait()
