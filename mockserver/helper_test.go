@@ -178,3 +178,10 @@ func urlValues(pairs ...string) string {
 	}
 	return q.Encode()
 }
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return b
+}
