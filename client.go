@@ -83,7 +83,7 @@ func Open(cfg Config) (*Client, error) {
 	c.dispatcher, err = dispatch.New(dispatch.Config{
 		Engine:         c.engine,
 		Sender:         c.sender,
-		Policy:         policy{c},
+		Policy:         newPolicy(c),
 		Connections:    []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}},
 		Concurrency:    cfg.Concurrency,
 		Delay:          cfg.Retry.Delay,

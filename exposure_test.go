@@ -476,12 +476,18 @@ func TestWithinTheWindowNothingIsGivenUp(t *testing.T) {
 
 // TestReconcileIsLeftToItself: the application's function may close the client, block, or end its goroutine.
 func TestReconcileIsLeftToItself(t *testing.T) {
+	var stuck atomic.Int32
 	for _, tc := range []struct {
 		name string
 		do   func(ctx context.Context, c *Client)
 	}{
 		{"it closes the client", func(_ context.Context, c *Client) { c.Close() }},
-		{"it does not come back", func(_ context.Context, c *Client) { <-c.ctx.Done() }},
+		{"it does not come back", func(_ context.Context, c *Client) {
+			if stuck.Add(1) > 1 {
+				panic("asked again before it came back")
+			}
+			<-c.ctx.Done()
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -494,6 +500,7 @@ func TestReconcileIsLeftToItself(t *testing.T) {
 				s.srv.Inject(mockserver.DropResponse().On("POST", "").Times(1))
 				p := enqueue(t, plainPost(s))
 				time.Sleep(time.Hour)
+				require.LessOrEqual(t, stuck.Load(), int32(1))
 				require.NoError(t, s.Close())
 				s.cfg.Reconcile = nil
 				s.open()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/outbox"
@@ -12,7 +13,10 @@ import (
 // policy tells the dispatcher what the kinds know, and asks Config.Reconcile about what they do not.
 type policy struct {
 	client *Client
+	asked  *sync.Map // ids of the operations that Config.Reconcile is thinking about
 }
+
+func newPolicy(c *Client) policy { return policy{client: c, asked: new(sync.Map)} }
 
 func (p policy) Known(name string) bool {
 	_, ok := kindNamed(name)
@@ -71,6 +75,9 @@ func (p policy) ask(ctx context.Context, rec *outbox.Record) (Resolution, error)
 		r   Resolution
 		err error
 	}
+	if _, running := p.asked.LoadOrStore(rec.ID, nil); running {
+		return Resolution{}, errors.New("the last call of Config.Reconcile for it has not come back")
+	}
 	done := make(chan answer, 1)
 	// In a goroutine of its own: Close, which may be called inside it, does not wait for it.
 	go func() {
@@ -79,6 +86,7 @@ func (p policy) ask(ctx context.Context, rec *outbox.Record) (Resolution, error)
 			if v := recover(); v != nil {
 				a.err = fmt.Errorf("the call of Config.Reconcile panicked: %v", v)
 			}
+			p.asked.Delete(rec.ID)
 			done <- a
 		}()
 		a.r, a.err = p.client.cfg.Reconcile(ctx, p.client, operationOf(rec))

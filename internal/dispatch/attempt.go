@@ -99,7 +99,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unsendable", x.Err.Error())})
 	}
 	v := d.judge(c, rec.Lane, x, wire.Facts{Clean: t.clean})
-	if v.Class != wire.NotAuthored {
+	if v.Authored {
 		d.foreign.forget(rec.ID)
 	}
 	return t.withEvidence(t.decide(ctx, x, v, token))

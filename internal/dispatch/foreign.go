@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// foreign counts, per operation, the answers in a row that were not Flavoso's. It lives in memory: a
-// restart counts anew, and no wall clock that is set can shorten the wait.
+// foreign counts, per operation, the answers that were not Flavoso's since the last one that was. It lives
+// in memory: a restart counts anew, and no wall clock that is set can shorten the wait.
 type foreign struct {
 	mu   sync.Mutex
 	byID map[string]foreignRun
@@ -33,7 +33,7 @@ func (f *foreign) met(id string) bool {
 	return run.count >= slowTries && time.Since(run.since) >= slowFor
 }
 
-// forget ends the run: Flavoso answered, or nobody did.
+// forget ends the run: Flavoso answered.
 func (f *foreign) forget(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
