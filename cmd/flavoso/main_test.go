@@ -246,3 +246,17 @@ func TestSignalsStopTheProgram(t *testing.T) {
 		}
 	}
 }
+
+// TestMockOnEveryAddressPrintsOneThatCanBeUsed: [::] and 0.0.0.0 are no places to send a request to.
+func TestMockOnEveryAddressPrintsOneThatCanBeUsed(t *testing.T) {
+	origin, stop := startMock(t, "--addr", "0.0.0.0:0", "--open")
+	if !strings.HasPrefix(origin, "http://127.0.0.1:") {
+		t.Errorf("it listens on %s", origin)
+	}
+	if status, body := request(t, "GET", origin+"/v1/store", "mock_store-42", ""); status != 200 {
+		t.Errorf("store: %d %s", status, body)
+	}
+	if _, out := stop(); !strings.Contains(out, "other machines reach it too") || !strings.Contains(out, "base URL for a POS: "+origin+"/v1") {
+		t.Errorf("printed %s", out)
+	}
+}
