@@ -20,16 +20,14 @@ func CheckNothingAtOpen(o *Options) { o.checkWhole = -1 }
 // WaitForCheck waits for the check in the background.
 func (e *Engine) WaitForCheck() { e.checking.Wait() }
 
-// Tombstones returns how many keys outlive their record.
-func (e *Engine) Tombstones() (n int) {
+// HasTombstones reports whether a key outlives its record.
+func (e *Engine) HasTombstones() (has bool) {
 	_ = e.view(context.Background(), func(t *reader) error {
-		c := t.b[bTombstone].cursor()
-		for k, _ := c.first(); k != nil; k, _ = c.next() {
-			n++
-		}
+		k, _ := t.b[bTombstone].cursor().first()
+		has = k != nil
 		return nil
 	})
-	return n
+	return has
 }
 
 // FormatValue returns the value that says which format a file has, as a release with that frame layout

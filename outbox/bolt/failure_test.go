@@ -94,7 +94,7 @@ var commitOps = []struct {
 func TestTheContractHoldsOnAFailingDisk(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()
-	require.NoError(t, checks.Value.Set("8")) // of many steps each, four times over
+	require.NoError(t, checks.Value.Set("4")) // of many steps each, four times over
 	defer func() { _ = checks.Value.Set(before) }()
 	for _, c := range commitOps {
 		t.Run(c.name, func(t *testing.T) {
