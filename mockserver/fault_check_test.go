@@ -80,6 +80,7 @@ func TestFaultsThatMeanNothingAreRefused(t *testing.T) {
 		assert.Contains(t, a.message(), says, fault)
 	}
 	assert.Equal(t, 200, c.get("/store").status, "none of them was armed")
+	assert.Equal(t, "fault-1", srv.Inject(mockserver.Reset().Optional()).ID(), "and none took a number")
 	assert.NoError(t, srv.Inject(mockserver.Truncate(0).Optional()).Err(), "headers and not a byte of the body")
 }
 

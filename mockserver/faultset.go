@@ -20,7 +20,7 @@ type Injected struct {
 	err   error
 }
 
-// ID names the fault in the admin API.
+// ID names the fault in the admin API; "" for one that was not accepted.
 func (f *Injected) ID() string { return f.id }
 
 // Fired returns how often the fault has fired.
@@ -51,12 +51,13 @@ type faultSet struct {
 func (s *faultSet) inject(spec faultSpec) *Injected {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count++
-	f := &Injected{set: s, id: fmt.Sprintf("fault-%d", s.count), spec: spec}
+	f := &Injected{set: s, spec: spec}
 	if err := spec.validate(); err != nil {
 		f.err = fmt.Errorf("mockserver: fault %s: %w", spec.Name, err)
 		return f
 	}
+	s.count++
+	f.id = fmt.Sprintf("fault-%d", s.count)
 	f.rnd = newRandom(s.seed, fmt.Sprintf("fault %d", s.count))
 	s.rules = append(s.rules, f)
 	return f
