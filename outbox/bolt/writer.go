@@ -46,8 +46,9 @@ func (e *Engine) do(ctx context.Context, s *step) error {
 		if len(wave) > 0 {
 			e.commit(wave)
 		}
+		more := e.commits >= e.compactAt // the caller does not wait for that
 		e.role <- struct{}{}
-		if e.waiting() {
+		if more || e.waiting() {
 			e.poke()
 		}
 	default:
@@ -83,12 +84,13 @@ func (e *Engine) write() {
 			if len(wave) > 0 {
 				e.commit(wave)
 				e.letIn(len(wave))
-				continue
-			}
-			if closed {
+			} else if closed {
 				return // with the role: nobody commits any more
 			}
-			break
+			e.compactIfWorthwhile()
+			if len(wave) == 0 {
+				break
+			}
 		}
 		e.role <- struct{}{}
 	}
@@ -150,7 +152,6 @@ func (e *Engine) commit(wave []*step) {
 	for _, s := range wave {
 		s.done <- named(s.err, s)
 	}
-	e.compactIfWorthwhile()
 }
 
 // named puts the operation's ID into an error that says that its result is unknown.
