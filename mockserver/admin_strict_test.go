@@ -159,7 +159,11 @@ func TestAdminAPIListsItsCalls(t *testing.T) {
 		calls = append(calls, call)
 		assert.NotEmpty(t, entry["summary"], call)
 		method, path, _ := strings.Cut(call, " ")
-		assert.NotEqual(t, 405, c.do(method, path, "").status, call)
+		body := ""
+		if method == "POST" {
+			body = "{}"
+		}
+		assert.NotEqual(t, 405, c.do(method, path, body).status, call)
 	}
 	assert.Contains(t, calls, "GET /_mock")
 	assert.Contains(t, calls, "POST /_mock/faults")

@@ -172,7 +172,7 @@ func TestAdminAPIRefusesNonsenseLoudly(t *testing.T) {
 // FuzzAdmin sends anything to every admin call: an answer or a refusal, and the server goes on.
 func FuzzAdmin(f *testing.F) {
 	for _, seed := range []string{"", "{}", "null", "[]", `{"connection":"a","order":{"items":[null],"totals":null}}`, `{"fault":"drip"}`, `{"fault":"status","code":204}`,
-		`{"advance":"-9000h"}`, `{"now":"0001-01-01T00:00:00Z"}`, `{"hold_for":"1ns"}`, `{"max_body":1}`, `{"version":1,"keys":{"version":1}}`,
+		`{"fault":"rate_limit","retry_after":1e300}`, `{"fault":"truncate","bytes":null}`, `{"connection":"a","order":{"id":null,"payment":null}}`, `{"advance":"-9000h"}`, `{"now":"0001-01-01T00:00:00Z"}`, `{"hold_for":"1ns"}`, `{"max_body":1}`, `{"version":1,"keys":{"version":1}}`,
 		`{"version":1,"keys":{"version":1},"connections":[{"name":"store-42","orders":[null],"bookings":[null],"menu":null}]}`} {
 		f.Add(seed)
 	}

@@ -25,7 +25,7 @@ func adminCalls() []adminCall {
 	data := func(entry schema) schema { return object("data", arrayOf(entry)) }
 	fault := object("fault", enum(faultNames...), "method?", str(), "path?", str(), "connection?", str(), "nth?", number, "times?", number,
 		"ratio?", schema{"type": "number", "minimum": 0, "maximum": 1}, "optional?", boolean, "code?", number, "error_code?", str(), "body?", str(),
-		"retry_after?", schema{"type": []any{"string", "integer"}}, "bytes?", number, "delay?", str(),
+		"retry_after?", schema{"type": []any{"string", "number"}}, "bytes?", number, "delay?", str(),
 		"stage?", enum(StageBefore, StageInHandler, StageAfter), "not_held?", boolean)
 	armed := schema{"allOf": []any{fault, object("id", str(), "fired", number, "seen", number)}}
 	return []adminCall{

@@ -72,13 +72,14 @@ func TestTheMockServersOwnTestsStayInsideTheDocument(t *testing.T) {
 	}
 }
 
-// outside are exchanges that are not the document's: paths written another way (D3), and what faults
-// and switches put in the place of answers.
+// outside are exchanges that are not the document's: paths written another way (D3) or not below the base
+// path, and what faults and switches put in the place of answers.
 func outside(x Exchange) bool {
 	if strings.HasPrefix(x.Path, "/_mock") {
-		return false
+		return x.Path == "/_mock/" // another way to write /_mock
 	}
 	return strings.Contains(x.Path, "%61") || x.AnswerHeader.Get("X-Request-Id") == "" ||
+		strings.HasPrefix(x.Test, "TestNothingIsServedOutsideTheBasePath") || strings.HasPrefix(x.Test, "TestStrayRequestsUseNoFaultUp") ||
 		strings.HasPrefix(x.Test, "TestAnswersInTheServersPlace") || strings.HasPrefix(x.Test, "TestErrorEnvelopeCanBeFlat") || strings.HasPrefix(x.Test, "TestMediaTypeCanBeIgnored")
 }
 
