@@ -95,7 +95,7 @@ func TestWatchMissesNothingWhilePagesAreRead(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(30 * time.Second)
+		time.Sleep(20 * time.Second)
 		require.Len(t, s.srv.Orders(store), 1050)
 		requireEachOnce(t, s.srv, w.seen())
 		require.Len(t, w.seen(), 1050+7)
@@ -298,13 +298,13 @@ func TestWatchOutlivesOutagesAndHonoursRetryAfter(t *testing.T) {
 func TestWatchGoesOnWithTheSamePageAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, inMemory, mockserver.WithSwitches(calm))
-		s.srv.AddOrders(store, 650)
-		s.srv.Inject(mockserver.Status(503).On("GET", "/orders").Nth(4))
+		s.srv.AddOrders(store, 350)
+		s.srv.Inject(mockserver.Status(503).On("GET", "/orders").Nth(3))
 		w := s.watch(WatchParams{Name: "kitchen"}, nil)
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Second)
 		requireEachOnce(t, s.srv, w.seen())
 		first := 0
-		for _, r := range s.srv.Requests()[:8] {
+		for _, r := range s.srv.Requests()[:5] {
 			if r.Target == "/v1/orders?limit=100" {
 				first++
 			}
