@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/internal/wire"
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -196,9 +197,13 @@ func (c *Call[T]) WithSupersede() *Call[T] {
 }
 
 // WithRepeatSafe returns a copy of which the caller knows that doing it twice is the same as once. It is
-// for NewCall on POST: such a call is sent again even after Flavoso has forgotten its key.
+// for NewCall on POST, the SDK knows of the others: such a call is sent again even after Flavoso has
+// forgotten its key.
 func (c *Call[T]) WithRepeatSafe() *Call[T] {
 	d := c.clone()
+	if d.err == nil && (c.record.Kind != kindCall || c.record.Request.Method != "POST") {
+		d.err = &ParamError{Field: "repeat_safe", Rule: "is for NewCall on POST only"}
+	}
 	d.record.RepeatSafe = true
 	return d
 }
@@ -269,7 +274,7 @@ func (c *Call[T]) submit(ctx context.Context, tx outbox.Tx, urgent bool) (o Outc
 		return Outcome{}, nil, c.err
 	}
 	if ctx.Err() != nil {
-		return c.notNow(contextCause(ctx))
+		return c.notNow(dispatch.ContextError(ctx))
 	}
 	now := c.client.cfg.now()
 	rec := c.record

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
@@ -42,11 +43,9 @@ type Client struct {
 	stop context.CancelFunc
 	jobs sync.WaitGroup
 
-	// closing guards against operations added while Close tears down: adders hold it for reading.
-	closing sync.RWMutex
-	closed  bool
-	done    sync.Once
-	err     error // what closing the engine returned
+	closed atomic.Bool // nothing new is taken
+	done   sync.Once
+	err    error // what closing the engine returned
 }
 
 // Open opens the outbox, takes up what is pending in it, and returns a client that sends in the
@@ -134,21 +133,31 @@ func (c *Client) Close() error {
 	if c == nil { // deferred before Open's error was looked at
 		return nil
 	}
+	c.closed.Store(true)
+	c.stop() // also ends the patience of a Shutdown under way
 	return c.close(nil)
 }
 
-// Shutdown starts no new request, lets those under way finish until ctx ends, and closes. It returns the
-// context's error when it had to break requests off; the client is closed all the same.
+// Shutdown takes and starts nothing new, lets requests under way finish and hands the outcomes known then
+// to Config.OnOutcome, until ctx ends or Close is called, and closes. It returns the context's error when it
+// had to break something off; the client is closed all the same. Inside OnOutcome or a hook use Close.
 func (c *Client) Shutdown(ctx context.Context) error {
-	return c.close(func() error { return c.dispatcher.Shutdown(ctx) })
+	return c.close(func() error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(c.ctx, func() { cancel(ErrStopped) })()
+		err := c.dispatcher.Shutdown(ctx)
+		if err == nil && c.cfg.OnOutcome != nil {
+			err = c.outcomes.drain(ctx)
+		}
+		return err
+	})
 }
 
 func (c *Client) close(drain func() error) error {
 	var err error
 	c.done.Do(func() {
-		c.closing.Lock()
-		c.closed = true
-		c.closing.Unlock()
+		c.closed.Store(true)
 		if drain != nil {
 			err = drain()
 		}
@@ -172,13 +181,11 @@ func (c *Client) closeEngine() error {
 
 // add saves an operation unless the client is closed.
 func (c *Client) add(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
-	c.closing.RLock()
-	defer c.closing.RUnlock()
-	if c.closed {
+	if c.closed.Load() {
 		return outbox.Added{}, ErrClosed
 	}
 	added, err := c.dispatcher.Submit(ctx, a, urgent)
-	if err == nil && added.Decision == outbox.AddedNew && c.cfg.Hooks.Saved != nil {
+	if err == nil && added.Decision == outbox.AddedNew && a.Tx == nil && c.cfg.Hooks.Saved != nil {
 		c.cfg.Hooks.Saved(ctx, outcomeOf(&added.Record, true))
 	}
 	if err == nil && added.Superseded != "" {
@@ -332,7 +339,7 @@ func (c *Client) flush(ctx context.Context, last uint64) error {
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return contextCause(ctx)
+			return dispatch.ContextError(ctx)
 		case errors.Is(err, dispatch.ErrStopped):
 			return ErrStopped
 		case err != nil && wait.Err() == nil && !errors.Is(err, outbox.ErrNotFound):

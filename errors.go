@@ -1,7 +1,6 @@
 package flavoso
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -402,14 +401,6 @@ func notSaved(err error) error {
 		return ErrClosed
 	}
 	return &NotSavedError{Err: err}
-}
-
-// contextCause is the error a context ended with, as callers compare it.
-func contextCause(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return ctx.Err()
 }
 
 func describeAttempt(a *Attempt) string {

@@ -9,11 +9,11 @@ import (
 )
 
 // Hooks are functions that are told what happens, for metrics and traces. They are called while the work
-// waits for them, with no lock held, and must return soon; nil = off. They must not call Close or Shutdown,
+// waits for them, with no lock held, must return soon, and must not close the client; nil = off. They must not call Close or Shutdown,
 // which wait for the work. A panic inside is logged and changes nothing. What they are given may hold guests'
 // data in its bodies, and never holds a token.
 type Hooks struct {
-	// Saved is called when a new operation is durable.
+	// Saved is called when a new operation is durable; not for EnqueueTx, where the transaction decides.
 	Saved func(ctx context.Context, o Outcome)
 	// AttemptStart is called before each attempt. The request's context has the values of the context it
 	// returns, so that a transport can continue a trace; its deadline and end stay the client's own.

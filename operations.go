@@ -166,9 +166,7 @@ func (s *OperationsService) ResumeLane(ctx context.Context, lane string) error {
 
 // set makes a change and lets those who wait for it look again.
 func (s *OperationsService) set(ctx context.Context, c outbox.Change) error {
-	s.client.closing.RLock()
-	defer s.client.closing.RUnlock()
-	if s.client.closed {
+	if s.client.closed.Load() {
 		return ErrClosed
 	}
 	c.Now = s.client.cfg.now()

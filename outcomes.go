@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -15,6 +16,7 @@ import (
 type outcomes struct {
 	client *Client
 	signal chan struct{}
+	drains chan chan struct{} // each asks for one more delivery of all that is open, and is closed after it
 	failed map[string]failure // by lane
 	after  string             // everything up to here was handed over, or is in a lane that waits
 	whole  time.Time          // when the outcomes were last looked through from the beginning
@@ -31,7 +33,7 @@ type failure struct {
 const wholePass = time.Minute
 
 func newOutcomes(c *Client) *outcomes {
-	return &outcomes{client: c, signal: make(chan struct{}, 1), failed: map[string]failure{}}
+	return &outcomes{client: c, signal: make(chan struct{}, 1), drains: make(chan chan struct{}), failed: map[string]failure{}}
 }
 
 // wake says that there may be an outcome to deliver.
@@ -42,21 +44,42 @@ func (d *outcomes) wake() {
 	}
 }
 
+// drain waits until everything that is open now was handed over once, whether it was taken or not.
+func (d *outcomes) drain(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case d.drains <- done:
+	case <-ctx.Done():
+		return dispatch.ContextError(ctx)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return dispatch.ContextError(ctx)
+	}
+}
+
 // run delivers until the client closes.
 func (d *outcomes) run() {
 	ctx := d.client.ctx
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		var drained chan struct{}
 		select {
 		case <-timer.C:
 		case <-d.signal:
+		case drained = <-d.drains:
 		case <-ctx.Done():
 			return
 		}
 		next, err := d.deliver(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if drained != nil {
+			close(drained)
 		}
 		if err != nil {
 			d.client.cfg.Logger.Warn("flavoso.outcomes_unread", "error", err)

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/flavoso/flavoso-go/internal/dispatch"
 )
 
 // Defaults of WatchParams.
@@ -177,7 +179,7 @@ func pause(ctx context.Context, d time.Duration) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return contextCause(ctx)
+		return dispatch.ContextError(ctx)
 	}
 	return nil
 }

@@ -124,7 +124,11 @@ func (c *connection) answered(lane string, v wire.Verdict, now time.Time, delay 
 	}
 	c.authored = c.authored || v.RequestID != ""
 	if v.Class != wire.Unauthorized && c.condition != unauthorized {
+		rejected := c.rejectedToken
 		c.up()
+		if v.Class == wire.Forbidden {
+			c.rejectedToken = rejected // that a token was read does not mean that it is any good
+		}
 	}
 	switch v.Class {
 	case wire.Unauthorized, wire.Forbidden: // says nothing about the network's or the server's strain

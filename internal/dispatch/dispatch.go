@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flavoso/flavoso-go/internal/delay"
 	"github.com/flavoso/flavoso-go/internal/wire"
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -72,8 +73,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	policy := cfg.Delay
-	cfg.Delay = func(n int) time.Duration { return min(max(policy(n), 0), longestDelay) }
+	cfg.Delay = bounded(cfg.Delay)
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Dispatcher{
 		cfg: cfg, engine: cfg.Engine, log: log,
@@ -94,6 +94,19 @@ func New(cfg Config) (*Dispatcher, error) {
 		d.connections[c.Name] = conn
 	}
 	return d, nil
+}
+
+// bounded keeps a delay policy within what the dispatcher can tell from a clock that was set. It is called
+// where nothing may panic, and where it does the longest of the default delays counts.
+func bounded(policy func(attempt int) time.Duration) func(attempt int) time.Duration {
+	return func(attempt int) (pause time.Duration) {
+		defer func() {
+			if recover() != nil {
+				pause = delay.Cap
+			}
+		}()
+		return min(max(policy(attempt), 0), longestDelay)
+	}
 }
 
 // Start begins to send.
@@ -128,7 +141,7 @@ func (d *Dispatcher) Shutdown(ctx context.Context) error {
 		select {
 		case <-d.idle:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ContextError(ctx)
 		case <-d.ctx.Done():
 			return nil
 		}
@@ -140,7 +153,10 @@ func (d *Dispatcher) Shutdown(ctx context.Context) error {
 // any backlog when it is urgent: somebody waits for it.
 func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
 	id := a.Record.ID
-	conn := d.reserve(a.Record.Connection, id, urgent)
+	var conn *connection
+	if a.Tx == nil { // what joins a transaction may be sent once that has committed, and not before
+		conn = d.reserve(a.Record.Connection, id, urgent)
+	}
 	if conn != nil {
 		mark := d.clock.mark()
 		a.Claim = &mark

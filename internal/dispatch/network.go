@@ -74,13 +74,15 @@ func (d *Dispatcher) failed(c *connection, lane string, neverSent bool) {
 
 // change changes a connection and tells of it when its owner can see the difference.
 func (d *Dispatcher) change(c *connection, apply func(now time.Time)) {
-	d.mu.Lock()
-	now := d.cfg.Now()
-	before := c.visible(now)
-	apply(now)
-	changed := c.visible(now) != before
-	d.mu.Unlock()
-	if changed {
+	changed := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		now := d.cfg.Now()
+		before := c.visible(now)
+		apply(now)
+		return c.visible(now) != before
+	}
+	if changed() {
 		d.conditionChanged(c)
 	}
 }

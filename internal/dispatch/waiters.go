@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -93,6 +95,16 @@ func signal(ch chan struct{}) {
 	}
 }
 
+// ContextError is the error of a context that has ended, as callers compare it: its own, and the cause it was
+// given if that is another.
+func ContextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
 // Await waits until the operation is final or parked. When it returns an error the report holds the
 // operation as it is then: the context's cause, or ErrStopped after Close.
 func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
@@ -116,7 +128,7 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return rep, context.Cause(ctx)
+			return rep, ContextError(ctx)
 		case <-d.ctx.Done():
 			return rep, ErrStopped
 		}
