@@ -290,6 +290,7 @@ func TestSameContentInOtherBytes(t *testing.T) {
 		require.ErrorIs(t, err, ErrKeyReused)
 		_, err = NewCall[Order](s.Client, "POST", path+"?a=b", json.RawMessage(`{"preparation_minutes":20,"x":1.0}`)).WithKey("k").Enqueue(t.Context())
 		require.ErrorIs(t, err, ErrKeyReused, "another target is another wish")
+		synctest.Wait() // the first attempt has been refused
 		refuse.Remove()
 		s.Wake()
 		_, _ = p.Wait(forHours(t, 1))
