@@ -344,7 +344,7 @@ func TestMenuSurvivesReadingChangingAndPuttingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTill(t, nil)
 		status, answer := putDocument(t, s.srv, "/menu", []byte(`{"currency":"EUR","season":"winter","categories":[],"modifier_groups":[],
-			"items":[{"id":"a","name":"A","price":{"amount":1,"currency":"EUR"},"allergens":null,"photo":{"url":"x","w":1.50}},
+			"items":[{"id":"a","name":"A","price":{"amount":1,"currency":"EUR"},"allergens":null,"photo":{"w":1.50}},
 			         {"id":"b","name":"B","price":{"amount":1,"currency":"EUR"},"allergens":[],"tax_rates":{"delivery":700,"eat_in_car":1900}}]}`))
 		require.Equal(t, 200, status, string(answer))
 		menu, err := s.Menu.Get(t.Context())
@@ -358,7 +358,7 @@ func TestMenuSurvivesReadingChangingAndPuttingBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, back.Diff(menu))
 		require.JSONEq(t, `"winter"`, string(back.Extra["season"]))
-		require.Equal(t, `{"url":"x","w":1.50}`, string(back.Items[0].Extra["photo"]))
+		require.Equal(t, `{"w":1.50}`, string(back.Items[0].Extra["photo"]))
 		require.Equal(t, "1900", string(back.Items[1].TaxRates.Extra["eat_in_car"]))
 		require.Nil(t, back.Items[0].Allergens)
 	})

@@ -189,6 +189,9 @@ func fieldsOf(v any) map[string]json.RawMessage {
 	if err := json.Unmarshal(raw(v), &fields); err != nil {
 		return map[string]json.RawMessage{}
 	}
+	for name, value := range fields {
+		fields[name] = canonical(value) // an unknown object may come back with its fields in another order
+	}
 	return fields
 }
 
