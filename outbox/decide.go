@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 )
@@ -10,13 +12,23 @@ import (
 // may be used again.
 const CodeConflict = "conflict"
 
+// maxKey is the length of the longest key that Flavoso takes (F3).
+const maxKey = 255
+
 // WireKey returns what is sent for a logical key in its n-th use: the key itself, then key~2, key~3, ….
-// Keys made by the SDK hold no '~', so no generation can meet another key. Without a key it is empty.
+// Keys made by the SDK never end in ~ and a number, so no generation can meet another key. Where the end
+// would not fit (F3), a hash of the whole key takes the place of its tail. Without a key it is empty.
 func WireKey(key string, generation int) string {
 	if key == "" || generation <= 1 {
 		return key
 	}
-	return key + "~" + strconv.Itoa(generation)
+	end := "~" + strconv.Itoa(generation)
+	if len(key)+len(end) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		end = "~" + hex.EncodeToString(sum[:16]) + end
+		key = key[:min(len(key), maxKey-len(end))]
+	}
+	return key + end
 }
 
 // Choice is the answer of [Decide].

@@ -24,12 +24,15 @@ type Engine interface {
 	// Claim takes due lane heads for sending, marks their exposure and counts the attempt. A lane has at
 	// most one claimed record; a lane whose head is parked has none. Heads come in the order they fell
 	// due. A due head that was never sent and whose Expires has passed becomes expired in the same step
-	// and is returned too, in that state and unclaimed.
+	// and is returned too, in that state and unclaimed. A lane that is held back (LaneNotBefore) gives
+	// nothing before the hold has ended at Now, whatever DueBy and First ask for; see [MaxHold].
 	Claim(ctx context.Context, c ClaimRequest) ([]Record, error)
 
 	// Settle records what came of claims: rescheduled, final or parked. Each settlement stands alone: one
 	// that finds its claim gone gets ErrClaimLost in its place of the answer and the others are saved.
-	// The error is for the step as a whole.
+	// Only Flavoso's verdict is taken as evidence without a claim: To Succeeded or Rejected ends a record
+	// that is waiting or uncertain and that nobody works on, a rejection only when no attempt later than
+	// Last has begun. The error is for the step as a whole.
 	Settle(ctx context.Context, s ...Settlement) ([]Settled, error)
 
 	// Set makes an operator's or the owner's change to a record that is not claimed: cancel, retry now,
@@ -150,7 +153,7 @@ type ClaimRequest struct {
 	Mark
 	Limit int // at most so many records, one per lane
 	// DueBy takes heads that fall due until then ahead of their time; zero = Now. Somebody knows that
-	// waiting has become pointless.
+	// waiting has become pointless. It does not shorten a lane's hold.
 	DueBy time.Time
 	First []string // IDs to take before all others, in this order, when they are claimable lane heads
 }
@@ -179,7 +182,8 @@ type Settlement struct {
 	NeverSent bool
 	// NextGeneration moves the operation to the next wire key of its logical key, same bytes, unmarked.
 	NextGeneration bool
-	// LaneNotBefore holds back the lane's next record; zero = it is due at once.
+	// LaneNotBefore holds back the lane's next record when this one ends; zero = it is due at once. Nothing
+	// shortens the hold; see [MaxHold].
 	LaneNotBefore time.Time
 	Last          *Attempt
 	Result        *Result // of a waiting record: evidence so far
@@ -198,7 +202,7 @@ type Action string
 const (
 	// Cancel withdraws what was provably never sent and is not claimed.
 	Cancel Action = "cancel"
-	// RetryNow makes a waiting record due at once.
+	// RetryNow makes a waiting record due at once, or when its lane's hold ends.
 	RetryNow Action = "retry_now"
 	// ResolveDone makes a waiting or parked record succeeded, with Result.
 	ResolveDone Action = "resolve_done"
@@ -223,6 +227,9 @@ type Change struct {
 	To         State // for Park
 	Result     *Result
 	Now        time.Time
+	// LaneNotBefore holds back the lane's next record as [Settlement.LaneNotBefore] does, when the change
+	// ends or parks what may have been sent: a late request of it must not overtake the next.
+	LaneNotBefore time.Time
 }
 
 // Query selects records for List.

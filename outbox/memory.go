@@ -139,7 +139,7 @@ func (m *memory) count(r *Record, sign int) {
 }
 
 // change applies a transition to r and keeps counts, outcome order and the lane right. When it leaves
-// the lane, the next record falls due at now or when the lane's hold ends.
+// the lane, the next record falls due at now or when the lane's hold ends. apply may set the hold.
 func (m *memory) change(r *Record, now time.Time, apply func() error) error {
 	m.count(r, -1)
 	revision := r.Revision
@@ -159,8 +159,16 @@ func (m *memory) change(r *Record, now time.Time, apply func() error) error {
 			}
 		}
 	}
+	if err == nil && len(l.recs) > 0 {
+		l.recs[0].HoldDue(now, l.notBefore)
+	}
 	m.refresh(c, l)
 	return err
+}
+
+// hold holds back the lane's next head until then, unless it is held longer already.
+func (l *memLane) hold(until time.Time) {
+	l.notBefore = latest(l.notBefore, until)
 }
 
 func (l *memLane) find(seq uint64) (int, bool) {
@@ -258,7 +266,7 @@ func (m *memory) Add(ctx context.Context, a Addition) (Added, error) {
 	}
 	l.recs = append(l.recs, r)
 	if len(l.recs) == 1 {
-		r.Due = r.HeadDue(time.Time{}, l.notBefore)
+		r.HoldDue(a.Now, l.notBefore)
 		if a.Claim != nil && !r.Due.After(wall(a.Claim.Now)) {
 			r.ApplyClaim(rand.Text(), *a.Claim)
 		}
@@ -306,6 +314,7 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 		})
 		out = append(out, *r.Clone())
 	}
+	held := func(l *memLane) bool { return !HeldUntil(q.Now, l.notBefore).IsZero() }
 	until := q.Until()
 	for _, id := range q.First {
 		r := m.recs[id]
@@ -313,7 +322,7 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 			continue
 		}
 		l := m.conns[r.Connection].lanes[r.Lane]
-		if l != nil && l.at >= 0 && l.recs[0] == r && !l.due.After(until) && !taken[l] {
+		if l != nil && l.at >= 0 && l.recs[0] == r && !l.due.After(until) && !taken[l] && !held(l) {
 			take(l)
 		}
 	}
@@ -321,6 +330,10 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 		l := m.nextDue(q.Scope, taken)
 		if l == nil || l.due.After(until) {
 			break
+		}
+		if held(l) {
+			taken[l] = true
+			continue
 		}
 		take(l)
 	}
@@ -387,15 +400,12 @@ func (m *memory) Settle(ctx context.Context, ss ...Settlement) ([]Settled, error
 }
 
 func (m *memory) settle(r *Record, s *Settlement) (out Settled) {
-	if s.Claim == "" || r.Claim.Token != s.Claim {
-		return Settled{Record: *r.Clone(), Err: ErrClaimLost}
-	}
 	c := m.conn(r.Connection)
 	l := c.lane(r.Lane)
 	out.Err = m.change(r, s.Now, func() error {
 		err := r.ApplySettlement(s)
-		if err == nil && !s.To.Waiting() && s.LaneNotBefore.After(l.notBefore) {
-			l.notBefore = wall(s.LaneNotBefore)
+		if err == nil {
+			l.hold(s.Hold())
 		}
 		return err
 	})
@@ -426,7 +436,13 @@ func (m *memory) Set(ctx context.Context, q Change) (Record, error) {
 	if r == nil {
 		return Record{}, ErrNotFound
 	}
-	err := m.change(r, q.Now, func() error { return r.ApplyChange(&q) })
+	err := m.change(r, q.Now, func() error {
+		err := r.ApplyChange(&q)
+		if err == nil {
+			m.conn(r.Connection).lane(r.Lane).hold(q.Hold(r))
+		}
+		return err
+	})
 	m.signal()
 	return *r.Clone(), err
 }

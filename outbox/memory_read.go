@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Includes reports whether the scope selects the connection.
@@ -172,7 +173,7 @@ func (m *memory) Purge(ctx context.Context, p PurgeRequest) (int, error) {
 		delete(m.recs, r.ID)
 		key := connName{r.Connection, r.Key}
 		if t := m.keys[key]; r.Key != "" && t != nil && t.ID == r.ID {
-			tomb := r.Tombstone()
+			tomb := r.TombstoneAt(p.Now)
 			m.keys[key] = &tomb
 		}
 		return true
@@ -186,7 +187,10 @@ func (m *memory) Purge(ctx context.Context, p PurgeRequest) (int, error) {
 	}
 	for _, c := range m.conns {
 		for name, l := range c.lanes {
-			if len(l.recs) == 0 && p.Now.After(l.notBefore) {
+			if HeldUntil(p.Now, l.notBefore).IsZero() {
+				l.notBefore = time.Time{}
+			}
+			if len(l.recs) == 0 && l.notBefore.IsZero() {
 				delete(c.lanes, name)
 			}
 		}

@@ -86,7 +86,7 @@ func (r *Record) ApplyClaim(token string, m Mark) {
 // ApplySettlement records what came of the claim s names. ErrClaimLost when the claim is no longer the
 // record's, ErrState when the proof for s.To is missing; the record is unchanged then.
 func (r *Record) ApplySettlement(s *Settlement) error {
-	if s.Claim == "" || r.Claim.Token != s.Claim {
+	if s.Claim == "" || r.Claim.Token != s.Claim && !r.acceptsVerdict(s) {
 		return ErrClaimLost
 	}
 	ownMark := r.Exposure != nil && r.Exposure.Claim == s.Claim
@@ -123,6 +123,22 @@ func (r *Record) ApplySettlement(s *Settlement) error {
 	}
 	r.wait(s.Due, s.Now)
 	return nil
+}
+
+// acceptsVerdict reports whether s decides the record although its claim is gone: Flavoso's answer to an
+// attempt is evidence whoever holds the claim, and a record that nobody works on may take it. A rejection
+// counts only when no later attempt has begun: that one may have been done.
+func (r *Record) acceptsVerdict(s *Settlement) bool {
+	if r.Claimed() || !r.State.Waiting() && r.State != Uncertain {
+		return false
+	}
+	switch s.To {
+	case Succeeded:
+		return true
+	case Rejected:
+		return s.Last != nil && r.Attempts > 0 && s.Last.N >= r.Attempts
+	}
+	return false
 }
 
 // ApplyChange makes an operator's or the owner's change. ErrState when the record does not allow it; the
@@ -249,15 +265,54 @@ func (r *Record) Purgeable(p *PurgeRequest) bool {
 	return !r.Unacked() || p.Unacked && r.State != Rejected
 }
 
+// MaxHold is the longest that a lane is held back. Nothing asks for so much: a hold that ends later than
+// that shows that the wall clock was set back since, and is ignored.
+const MaxHold = 3 * time.Hour
+
+// HeldUntil returns the end of a lane's hold as it counts at now; zero = the lane is not held.
+func HeldUntil(now, notBefore time.Time) time.Time {
+	if wait := notBefore.Sub(now); wait <= 0 || wait > MaxHold {
+		return time.Time{}
+	}
+	return wall(notBefore)
+}
+
 // HeadDue returns when a record that becomes its lane's head at now falls due.
 func (r *Record) HeadDue(now, notBefore time.Time) time.Time {
-	due := r.Due
-	for _, t := range []time.Time{wall(now), wall(notBefore)} {
-		if t.After(due) {
-			due = t
+	return latest(r.Due, wall(now), HeldUntil(now, notBefore))
+}
+
+// HoldDue keeps the waiting head of a lane from falling due before the lane's hold ends.
+func (r *Record) HoldDue(now, notBefore time.Time) {
+	if r.State.Waiting() && !r.Claimed() {
+		r.Due = latest(r.Due, HeldUntil(now, notBefore))
+	}
+}
+
+// Hold returns until when the settled record's lane is to be held back; zero = not at all.
+func (s *Settlement) Hold() time.Time {
+	if s.To.Waiting() {
+		return time.Time{}
+	}
+	return wall(s.LaneNotBefore)
+}
+
+// Hold returns until when the lane of r, to which the change was made, is to be held back; zero = not at
+// all. What was never sent cannot arrive late.
+func (c *Change) Hold(r *Record) time.Time {
+	if r.State.Waiting() || r.NeverSent() {
+		return time.Time{}
+	}
+	return wall(c.LaneNotBefore)
+}
+
+func latest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(t) {
+			t = o
 		}
 	}
-	return due
+	return t
 }
 
 // wait makes the record waiting; its mark says in which of the two states.
@@ -301,7 +356,11 @@ func (r *Record) finish(to State, now time.Time) {
 
 // Tombstone returns what is to stay known of the record's key. Until counts from the last attempt, or
 // from the end when there was none: 48 h, 400 days for what is not repeat-safe.
-func (r *Record) Tombstone() Tombstone {
+func (r *Record) Tombstone() Tombstone { return r.TombstoneAt(time.Time{}) }
+
+// TombstoneAt is Tombstone when the record is removed at now. The times in the record may come from a
+// clock that was years behind: the tombstone lasts its full time from the removal on at least.
+func (r *Record) TombstoneAt(now time.Time) Tombstone {
 	t := Tombstone{
 		Connection: r.Connection, Key: r.Key, ID: r.ID, Generation: r.Generation,
 		Fingerprint: cloneBytes(r.Fingerprint), State: r.State, RepeatSafe: r.RepeatSafe, Resource: r.Resource,
@@ -312,9 +371,9 @@ func (r *Record) Tombstone() Tombstone {
 			t.Resource = r.Result.Resource
 		}
 	}
-	from := r.Finished
-	if r.Last != nil && r.Last.End.After(from) {
-		from = r.Last.End
+	from := latest(r.Finished, wall(now))
+	if r.Last != nil {
+		from = latest(from, r.Last.End)
 	}
 	keep := TombstoneUnsafe
 	if r.RepeatSafe {

@@ -21,18 +21,21 @@ type Engine struct {
 	file   *file
 
 	// Of whoever holds role.
-	claims    claims
+	tokens    tokens
 	commits   uint64    // number of the last durable commit
 	tried     uint64    // number of the commit that was tried last
 	broken    error     // why nothing is saved at the moment; nil = all is well
 	retry     time.Time // when saving may be tried again
 	moved     bool      // the file at path is newer than the open handle
 	opened    bool      // and it was opened when it got its name
+	salvaged  *Report   // and it is what was salvaged: to be told when it is in use
+	salvages  int       // files that went into use that way
 	id        string    // the outbox's own
 	mark      mark      // what stands beside the file
 	ballast   ballast
 	diskFull  bool   // the last addition found the disk full
 	compactAt uint64 // the commit from which on compacting is thought about again
+	purged    uint64 // the outcome where the last purge stopped
 
 	changed chan struct{}
 
@@ -139,7 +142,7 @@ func (e *Engine) Ack(ctx context.Context, id string, revision int) error {
 
 // Purge implements [outbox.Engine].
 func (e *Engine) Purge(ctx context.Context, p outbox.PurgeRequest) (n int, err error) {
-	err = e.do(ctx, &step{run: func(t *txn) { n = t.purge(&p) }})
+	err = e.do(ctx, &step{run: func(t *txn) { n, e.purged = t.purge(&p, e.purged) }})
 	return n, err
 }
 

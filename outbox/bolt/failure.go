@@ -100,12 +100,10 @@ func (e *Engine) save(wave []*step) {
 	for len(wave) > 0 {
 		err := e.transact(wave, full > 1 || e.diskFull)
 		if err == nil {
-			e.claims.commit()
 			e.saved(wave)
 			return
 		}
 		if isWriteFull(err) {
-			e.claims.rollback()
 			full++
 			wave = e.makeRoom(wave, full, err)
 			continue
@@ -113,17 +111,15 @@ func (e *Engine) save(wave []*step) {
 		var ce *commitError
 		unknown := errors.As(err, &ce)
 		if !unknown && !isDamage(err) {
-			e.claims.rollback()
 			answer(wave, classify(err))
 			return
 		}
-		start, tried := time.Now(), e.tried
+		start, tried, salvages := time.Now(), e.tried, e.salvages
 		rerr := errGivenUp
 		if rebuilt++; rebuilt <= maxRebuilds {
 			rerr = e.goOn(err)
 		}
 		if rerr != nil {
-			e.claims.rollback()
 			e.fail(errors.Join(err, rerr), start)
 			if unknown {
 				answer(wave, &outbox.SaveError{Err: e.broken})
@@ -132,12 +128,11 @@ func (e *Engine) save(wave []*step) {
 			}
 			return
 		}
-		if unknown && e.commits == tried {
-			e.claims.commit() // the copy has the wave: it was committed after all
-			e.saved(wave)
+		if unknown && e.salvages == salvages && e.commits == tried {
+			e.saved(wave) // the copy has the wave: it was committed after all
 			return
 		}
-		e.claims.rollback()
+		// What was salvaged may have it or not: the wave runs again, and finds what it did.
 	}
 }
 

@@ -77,7 +77,7 @@ func Open(path string, opts Options) (*Engine, error) {
 	e := &Engine{
 		path: full, opts: opts.withDefaults(),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), role: make(chan struct{}, 1), done: make(chan struct{}),
-		claims:  claims{instance: newInstance(), seqs: map[uint64]bool{}},
+		tokens:  tokens{instance: newInstance()},
 		ballast: ballast{path: full + ballastSuffix},
 	}
 	if err := e.refuseNetwork(); err != nil {
@@ -202,19 +202,25 @@ func (e *Engine) openExisting(whole, noMark bool) error {
 		return nil
 	}
 	e.id, e.commits = h.id, h.commits
+	why := ""
 	switch {
 	case roots < 2:
 		// Two roots take turns, so that one is whole at any moment. If the other was torn by a power cut
 		// its commit was never answered; if it was damaged, an answered one is gone.
-		return e.suspect("one of two roots is unreadable: the last commit may be gone")
+		why = "one of two roots is unreadable: the last commit may be gone"
 	case noMark && h.commits > 0:
-		return e.suspect("no mark beside the file: it may be a copy")
+		why = "no mark beside the file: it may be a copy"
 	case !noMark && e.mark.id != h.id:
-		return e.suspect("the mark beside the file is another outbox's")
+		why = "the mark beside the file is another outbox's"
 	case !noMark && e.mark.commits > h.commits:
-		return e.suspect("the file is older than the mark beside it: it was restored")
+		why = "the file is older than the mark beside it: it was restored"
+	default:
+		return nil
 	}
-	return nil
+	if err = e.suspect(why); isDamage(err) {
+		return e.salvage(err)
+	}
+	return err
 }
 
 // inspect looks at the file's pages without bbolt, which a damaged page can drive into endless recursion.
@@ -259,7 +265,7 @@ func (e *Engine) suspect(cause string) error {
 	r := Report{At: time.Now(), Cause: cause}
 	err := guard(func() error {
 		return e.file.db.Update(func(tx *bbolt.Tx) error {
-			t, err := newTxn(tx, e.claims.instance, &e.claims)
+			t, err := newTxn(tx, &e.tokens)
 			if err != nil {
 				return err
 			}

@@ -9,21 +9,21 @@ import (
 )
 
 func (t *reader) nextDue(s outbox.Scope) (time.Time, bool) {
-	// Claimed heads keep their place in the index; the stored claim tells them.
-	for limit := 16; ; limit *= 4 {
-		heads := t.dueHeads(s, time.Time{}, limit, nil)
-		for _, h := range heads {
-			if !t.claimed(h) {
-				return h.due, true
-			}
-		}
-		if len(heads) < limit {
-			return time.Time{}, false
-		}
+	heads := t.dueHeads(s, time.Time{}, 1, t.claimed)
+	if len(heads) == 0 {
+		return time.Time{}, false
 	}
+	return heads[0].due, true
 }
 
-func (t *reader) claimed(h dueHead) bool { return t.load(h.seq, h.connection, false).Claimed() }
+// claimed reports whether somebody works on a head. Claimed heads keep their place in the index; the
+// stored claim tells them.
+func (t *reader) claimed(h dueHead) bool {
+	var r entry
+	key := liveKey(h.connection, h.seq)
+	t.fail(decodeProgress(key, t.b[bLive].get(key), &r))
+	return t.claimHolds(&r)
+}
 
 // oldest returns when the oldest waiting record was accepted. Finished records are in another bucket, so
 // only parked ones are passed over.

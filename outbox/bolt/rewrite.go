@@ -39,6 +39,14 @@ func (e *Engine) rewrite() error {
 
 // swap opens the file that is now at the engine's path and lets the old handle go.
 func (e *Engine) swap(letGo func(*file)) error {
+	if err := e.openMoved(letGo); err != nil {
+		return err
+	}
+	e.salvageInPlace()
+	return nil
+}
+
+func (e *Engine) openMoved(letGo func(*file)) error {
 	if err := e.at(PointCopyDone); err != nil {
 		return err
 	}

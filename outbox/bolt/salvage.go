@@ -91,7 +91,7 @@ func (e *Engine) rebuild(c *collection, cause error) error {
 	if !c.hasHeader && len(c.requests) == 0 && len(c.progress) == 0 && !e.opts.StartFresh {
 		return fmt.Errorf("%w: nothing in it can be read: %w", outbox.ErrDamaged, cause)
 	}
-	h := c.nextHeader(e.mark)
+	h := c.nextHeader(max(e.mark.commits, e.tried), e.mark.id)
 	r := Report{At: time.Now(), Cause: cause.Error()}
 	err := e.build(h, func(db *bbolt.DB) error {
 		// The damaged file gets its second name first: no crash leaves it without one.
@@ -109,16 +109,25 @@ func (e *Engine) rebuild(c *collection, cause error) error {
 	if err != nil {
 		return err
 	}
-	if err := e.publish(PointCopyRenamed, (*file).abandon); err != nil {
+	err = e.publish(PointCopyRenamed, (*file).abandon)
+	if e.moved {
+		e.salvaged = &r
+	}
+	if err != nil {
 		return err
 	}
-	e.claims.forget()
-	if err := e.swap((*file).abandon); err != nil {
-		return err
+	return e.swap((*file).abandon)
+}
+
+// salvageInPlace tells of a salvage whose file is in use now.
+func (e *Engine) salvageInPlace() {
+	if e.salvaged == nil {
+		return
 	}
-	e.report(r)
+	e.salvages++
+	e.report(*e.salvaged)
+	e.salvaged = nil
 	e.bringMarkUp()
-	return nil
 }
 
 // asideName returns a free name for a damaged file.
@@ -156,15 +165,16 @@ func keepAside(path, aside string) error {
 	return err
 }
 
-// nextHeader numbers on where the damaged file stopped, past everything that was seen.
-func (c *collection) nextHeader(m mark) header {
+// nextHeader numbers on where the damaged file stopped, past everything that was seen and every commit
+// that was tried. id is the outbox's where the file does not tell it.
+func (c *collection) nextHeader(tried uint64, id string) header {
 	h := c.header
 	if h.id == "" {
-		if h.id = m.id; h.id == "" {
+		if h.id = id; h.id == "" {
 			h.id = rand.Text()
 		}
 	}
-	h.commits = max(h.commits, m.commits) + 1
+	h.commits = max(h.commits, tried) + 1
 	for seq := range c.seqs() {
 		h.seq = max(h.seq, seq)
 	}
@@ -210,7 +220,7 @@ const restoreBatch = 2000
 func (c *collection) restore(db *bbolt.DB, h *header, rep *Report) error {
 	in := func(fn func(*txn)) error {
 		return db.Update(func(tx *bbolt.Tx) error {
-			t, err := newTxn(tx, "", &claims{seqs: map[uint64]bool{}})
+			t, err := newTxn(tx, &tokens{})
 			if err != nil {
 				return err
 			}
@@ -297,10 +307,11 @@ func (t *txn) restore(r *entry, body []byte) {
 	if r.Key != "" && !t.tombIsNewer(r) {
 		t.putKey(r)
 	}
+	had := r.body
 	if r.body = body != nil; r.body {
 		t.put(bBody, key, body)
-	} else if r.Result != nil && r.State.Final() {
-		r.Result.Truncated = r.Result.Truncated || len(r.Result.Body) > 0
+	} else if had && r.Result != nil {
+		r.Result.Truncated = true
 	}
 	t.count(r, +1)
 	if r.Unfinished() {

@@ -58,10 +58,9 @@ func (t *txn) add(a *outbox.Addition) (outbox.Added, error) {
 	}
 	t.h.seq++
 	if seq, _ := t.head(r.Connection, r.Lane); seq == 0 {
-		r.Due = r.HeadDue(time.Time{}, t.hold(r.Connection, r.Lane))
+		r.HoldDue(a.Now, t.hold(r.Connection, r.Lane))
 		if a.Claim != nil && !r.Due.After(a.Claim.Now) {
-			r.ApplyClaim(t.claims.token(), *a.Claim)
-			t.claims.set(r.Seq, true)
+			r.ApplyClaim(t.tokens.next(), *a.Claim)
 		}
 	}
 	t.insert(r)
@@ -105,9 +104,9 @@ type dueHead struct {
 	connection string
 }
 
-// dueHeads returns the scope's unclaimed heads in the order they fell due, at most limit of each
-// connection and none that falls due after until (zero = any time).
-func (t *reader) dueHeads(s outbox.Scope, until time.Time, limit int, claimed map[uint64]bool) []dueHead {
+// dueHeads returns the scope's heads in the order they fell due, without those to skip, at most limit of
+// each connection and none that falls due after until (zero = any time).
+func (t *reader) dueHeads(s outbox.Scope, until time.Time, limit int, skip func(dueHead) bool) []dueHead {
 	var out []dueHead
 	each := func(connection string) {
 		prefix := appendText(nil, connection)
@@ -122,11 +121,13 @@ func (t *reader) dueHeads(s outbox.Scope, until time.Time, limit int, claimed ma
 			if err == nil && (!ok || len(rest) != 8) {
 				err = errFrame
 			}
-			if t.fail(err); err != nil || claimed[seq] {
+			if t.fail(err); err != nil {
 				continue
 			}
-			out = append(out, dueHead{due, lastSeq(k), seq, connection})
-			n++
+			if h := (dueHead{due, lastSeq(k), seq, connection}); !skip(h) {
+				out = append(out, h)
+				n++
+			}
 		}
 	}
 	if s.Connections != nil {
@@ -165,11 +166,10 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 			if o.PastExpiry(q.Now) {
 				o.ApplyExpire(q.Now)
 			} else {
-				o.ApplyClaim(t.claims.token(), q.Mark)
+				o.ApplyClaim(t.tokens.next(), q.Mark)
 			}
 			return nil
 		})
-		t.claims.set(r.Seq, r.Claimed())
 		out = append(out, *r.Record.Clone())
 	}
 	until := q.Until()
@@ -178,8 +178,8 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 			break
 		}
 		r := t.find(id, true)
-		if r == nil || !r.State.Waiting() || r.dueSeq == 0 || t.claims.seqs[r.Seq] || !q.Scope.Includes(r.Connection) ||
-			r.Due.After(until) || taken[lane{r.Connection, r.Lane}] {
+		if r == nil || !r.State.Waiting() || r.dueSeq == 0 || r.Claimed() || !q.Scope.Includes(r.Connection) ||
+			r.Due.After(until) || taken[lane{r.Connection, r.Lane}] || t.held(r, q.Now) {
 			continue
 		}
 		take(r)
@@ -187,7 +187,10 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 	if len(out) >= q.Limit {
 		return out
 	}
-	for _, h := range t.dueHeads(q.Scope, until, q.Limit+len(out), t.claims.seqs) {
+	skip := func(h dueHead) bool {
+		return t.claimed(h) || t.holds(h.connection) && t.held(t.load(h.seq, h.connection, false), q.Now)
+	}
+	for _, h := range t.dueHeads(q.Scope, until, q.Limit+len(out), skip) {
 		if len(out) >= q.Limit {
 			break
 		}
@@ -209,13 +212,10 @@ func (t *txn) settle(s *outbox.Settlement) (out outbox.Settled) {
 		if err := o.ApplySettlement(s); err != nil {
 			return err
 		}
-		if !s.To.Waiting() && !s.LaneNotBefore.IsZero() {
-			t.setHold(o.Connection, o.Lane, s.LaneNotBefore)
-		}
+		t.setHold(o.Connection, o.Lane, s.Hold())
 		return nil
 	})
 	if out.Err == nil {
-		t.claims.set(r.Seq, false)
 		if s.NextGeneration && r.State.Waiting() && r.Key != "" {
 			t.putKey(r)
 		}
@@ -262,7 +262,13 @@ func (t *txn) set(c *outbox.Change) (outbox.Record, error) {
 	if r == nil {
 		return outbox.Record{}, outbox.ErrNotFound
 	}
-	err := t.change(r, c.Now, func(o *outbox.Record) error { return o.ApplyChange(c) })
+	err := t.change(r, c.Now, func(o *outbox.Record) error {
+		if err := o.ApplyChange(c); err != nil {
+			return err
+		}
+		t.setHold(o.Connection, o.Lane, c.Hold(o))
+		return nil
+	})
 	return *r.Record.Clone(), err
 }
 
@@ -300,7 +306,9 @@ func (t *txn) ack(id string, revision int) error {
 // purgeScan bounds how many outcomes that must stay one Purge passes over.
 const purgeScan = 4096
 
-func (t *txn) purge(p *outbox.PurgeRequest) int {
+// purge goes on behind the outcome numbered from, where the purge before stopped, and returns how many
+// records it deleted and where it stopped: outcomes that must stay do not keep it from those behind them.
+func (t *txn) purge(p *outbox.PurgeRequest, from uint64) (n int, stopped uint64) {
 	limit := p.Limit
 	if limit <= 0 {
 		limit = 1000
@@ -311,11 +319,21 @@ func (t *txn) purge(p *outbox.PurgeRequest) int {
 	var old []*entry
 	passed := 0
 	c := t.b[bOutcome].cursor()
-	for k, v := c.first(); k != nil && len(old) < limit && passed < purgeScan; k, v = c.next() {
+	k, v := c.seek(seqKey(from + 1))
+	for wrapped := from == 0; len(old) < limit && passed < purgeScan; k, v = c.next() {
+		if k == nil && !wrapped {
+			wrapped = true
+			k, v = c.first()
+		}
+		if k == nil || wrapped && from > 0 && lastSeq(k) > from {
+			stopped = 0 // everything was looked at
+			break
+		}
 		seq, connection, finished, err := outcomeOf(k, v)
 		if t.fail(err); err != nil {
-			return 0
+			return 0, 0
 		}
+		stopped = lastSeq(k)
 		if !finished.Before(p.Before) {
 			passed++
 			continue
@@ -327,13 +345,34 @@ func (t *txn) purge(p *outbox.PurgeRequest) int {
 		}
 	}
 	for _, r := range old {
-		t.remove(r)
+		t.remove(r, p.Now)
 	}
 	t.purgeTombstones(p.Now, limit)
-	return len(old)
+	t.purgeHolds(p.Now, limit)
+	return len(old), stopped
 }
 
-func (t *txn) remove(r *entry) {
+// purgeHolds deletes holds that have ended.
+func (t *txn) purgeHolds(now time.Time, limit int) {
+	var gone [][]byte
+	c := t.b[bHold].cursor()
+	passed := 0
+	for k, v := c.first(); k != nil && len(gone) < limit && passed < purgeScan; k, v = c.next() {
+		p, err := openFrame(tagHold, k, v)
+		if t.fail(err); err != nil {
+			return
+		}
+		d := decoder{b: p}
+		if passed++; outbox.HeldUntil(now, d.time()).IsZero() {
+			gone = append(gone, clone(k))
+		}
+	}
+	for _, k := range gone {
+		t.delete(bHold, k)
+	}
+}
+
+func (t *txn) remove(r *entry, now time.Time) {
 	key := seqKey(r.Seq)
 	t.count(r, -1)
 	for _, b := range []int{bRequest, bDone, bBody} {
@@ -350,7 +389,7 @@ func (t *txn) remove(r *entry) {
 	if err != nil || len(p) != 9 || p[0] != keyKept || lastSeq(p) != r.Seq {
 		return // a later record stands under the key
 	}
-	tomb := r.Tombstone()
+	tomb := r.TombstoneAt(now)
 	t.put(bKey, k, encodeTombstone(k, &tomb))
 	until := append(appendTime(nil, tomb.Until), k...)
 	t.put(bTombstone, until, newFrame(tagTombstone, 0).finishFrame(until))

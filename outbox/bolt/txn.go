@@ -116,18 +116,18 @@ func (c *counts) add(r *entry, sign int64) {
 // that fails by its own rules leaves nothing behind. A storage error of a step ends the whole wave.
 type txn struct {
 	reader
-	claims *claims
+	tokens *tokens
 	totals map[string]*counts
 	dirty  bool
 	thin   bool // the disk is full: everything is done in the smallest way, results without their bodies
 }
 
-func newTxn(tx *bbolt.Tx, instance string, c *claims) (*txn, error) {
-	r, err := newReader(tx, instance)
+func newTxn(tx *bbolt.Tx, c *tokens) (*txn, error) {
+	r, err := newReader(tx, c.instance)
 	if err != nil {
 		return nil, err
 	}
-	return &txn{reader: r, claims: c, totals: map[string]*counts{}}, nil
+	return &txn{reader: r, tokens: c, totals: map[string]*counts{}}, nil
 }
 
 func (t *txn) put(bucket int, key, value []byte) {
@@ -206,7 +206,19 @@ func (t *txn) last(connection, lane string) uint64 {
 	return lastSeq(k)
 }
 
-func (t *txn) hold(connection, lane string) time.Time {
+// holds reports whether any lane of the connection is held back, or was.
+func (t *reader) holds(connection string) bool {
+	prefix := appendText(nil, connection)
+	k, _ := t.b[bHold].cursor().seek(prefix)
+	return hasPrefix(k, prefix)
+}
+
+// held reports whether r's lane is held back at now.
+func (t *reader) held(r *entry, now time.Time) bool {
+	return !outbox.HeldUntil(now, t.hold(r.Connection, r.Lane)).IsZero()
+}
+
+func (t *reader) hold(connection, lane string) time.Time {
 	key := lanePrefix(connection, lane)
 	v := t.b[bHold].get(key)
 	if v == nil {
@@ -305,8 +317,13 @@ func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) 
 	before := *r
 	wasHead, headState := t.head(r.Connection, r.Lane)
 	revision, outcome, unacked := r.Revision, r.OutcomeSeq, r.Unacked()
+	hold := t.hold(r.Connection, r.Lane)
 	if err := apply(&r.Record); err != nil {
 		return err
+	}
+	longer := t.hold(r.Connection, r.Lane).After(hold)
+	if wasHead == r.Seq {
+		r.HoldDue(now, hold)
 	}
 	t.count(&before, -1)
 	if r.Revision > revision {
@@ -333,8 +350,12 @@ func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) 
 	t.save(r)
 
 	newHead, newState := t.head(r.Connection, r.Lane)
-	if newHead != wasHead && newHead != 0 {
-		t.promote(newHead, r, now)
+	switch {
+	case newHead == 0 || newHead == r.Seq:
+	case newHead != wasHead:
+		t.redue(newHead, r.Connection, r.Lane, func(next *entry, hold time.Time) { next.Due = next.HeadDue(now, hold) })
+	case longer:
+		t.redue(newHead, r.Connection, r.Lane, func(head *entry, hold time.Time) { head.HoldDue(now, hold) })
 	}
 	was, is := wasHead != 0 && headState.Parked(), newHead != 0 && newState.Parked()
 	if was != is {
@@ -347,16 +368,20 @@ func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) 
 	return nil
 }
 
-// promote makes the record numbered seq fall due as the new head of r's lane.
-func (t *txn) promote(seq uint64, r *entry, now time.Time) {
-	next := t.load(seq, r.Connection, true)
-	if !next.State.Waiting() {
+// redue gives the head of a lane another due time.
+func (t *txn) redue(seq uint64, connection, lane string, due func(r *entry, hold time.Time)) {
+	head := t.load(seq, connection, true)
+	if !head.State.Waiting() {
 		return
 	}
-	t.unplace(next, next.Due)
-	next.Due = next.HeadDue(now, t.hold(r.Connection, r.Lane))
-	t.place(next)
-	t.save(next)
+	before := head.Due
+	due(head, t.hold(connection, lane))
+	if head.dueSeq != 0 && head.Due.Equal(before) {
+		return
+	}
+	t.unplace(head, before)
+	t.place(head)
+	t.save(head)
 }
 
 func (t *txn) moveOutcome(r *entry, outcome uint64, unacked bool) {
@@ -408,46 +433,16 @@ func (t *txn) saveResult(r, before *entry) {
 	}
 }
 
-// claims are the records that somebody works on now. They live as long as the engine: a claim of an
-// earlier one is void. Only the writer uses them.
-type claims struct {
+// tokens names claims. A claim lives as long as its engine: the stored token tells whose it is, and one of
+// an earlier engine is void. Only the writer uses next.
+type tokens struct {
 	instance string // starts every token of this engine
 	n        uint64
-	seqs     map[uint64]bool
-	undo     []func() // takes back what the current wave changed
 }
 
-func (c *claims) token() string {
+func (c *tokens) next() string {
 	c.n++
 	return c.instance + strconv.FormatUint(c.n, 10)
-}
-
-func (c *claims) set(seq uint64, claimed bool) {
-	if c.seqs[seq] == claimed {
-		return
-	}
-	c.undo = append(c.undo, func() { c.flip(seq, !claimed) })
-	c.flip(seq, claimed)
-}
-
-func (c *claims) flip(seq uint64, claimed bool) {
-	if claimed {
-		c.seqs[seq] = true
-	} else {
-		delete(c.seqs, seq)
-	}
-}
-
-func (c *claims) commit() { c.undo = c.undo[:0] }
-
-// forget drops every claim: the records are as nobody's.
-func (c *claims) forget() { clear(c.seqs); c.undo = nil }
-
-func (c *claims) rollback() {
-	for i := len(c.undo) - 1; i >= 0; i-- {
-		c.undo[i]()
-	}
-	c.undo = c.undo[:0]
 }
 
 // reader is what read and write transactions share.
@@ -517,13 +512,18 @@ func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 		t.fail(err)
 		r.Result.Body = append([]byte{}, body...)
 	}
-	if r.Claimed() && !strings.HasPrefix(r.Claim.Token, t.instance) {
+	if !t.claimHolds(r) {
 		r.Claim = outbox.Claim{}
 	}
 	if r.line < t.h.line && r.Unfinished() {
 		r.ApplySuspect()
 	}
 	return r
+}
+
+// claimHolds reports whether r has a claim of this engine that no salvage has ended.
+func (t *reader) claimHolds(r *entry) bool {
+	return r.Claimed() && strings.HasPrefix(r.Claim.Token, t.instance) && r.line >= t.h.line
 }
 
 // fail notes the first error of the transaction.

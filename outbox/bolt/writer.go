@@ -172,7 +172,7 @@ func (e *Engine) transact(wave []*step, thin bool) error {
 		if err != nil {
 			return err
 		}
-		t, err := newTxn(tx, e.claims.instance, &e.claims)
+		t, err := newTxn(tx, &e.tokens)
 		if err == nil {
 			t.thin = thin
 			t.h.commits++
@@ -232,7 +232,7 @@ func (e *Engine) viewOnce(fn func(*reader) error) (*file, error) {
 		if err != nil {
 			return err
 		}
-		t, err := newReader(tx, e.claims.instance)
+		t, err := newReader(tx, e.tokens.instance)
 		if err == nil {
 			if err = fn(&t); t.err != nil {
 				err = t.err

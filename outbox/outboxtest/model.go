@@ -68,7 +68,17 @@ func (m *model) change(r *outbox.Record, now time.Time, apply func() error) erro
 	if l := m.lane(r.Connection, r.Lane); was && !r.Unfinished() && len(l) > 0 && l[0].State.Waiting() {
 		l[0].Due = l[0].HeadDue(now, m.holds[connKey{r.Connection, r.Lane}])
 	}
+	if l := m.lane(r.Connection, r.Lane); len(l) > 0 {
+		l[0].HoldDue(now, m.holds[connKey{r.Connection, r.Lane}])
+	}
 	return nil
+}
+
+// hold holds back the next head of r's lane until then, unless it is held longer already.
+func (m *model) hold(r *outbox.Record, until time.Time) {
+	if k := (connKey{r.Connection, r.Lane}); until.After(m.holds[k]) {
+		m.holds[k] = until
+	}
 }
 
 // add returns what Add must answer; the claim's token comes from the engine's answer.
@@ -122,7 +132,7 @@ func (m *model) add(a *outbox.Addition, token string) (outbox.Added, error) {
 		delete(m.tombs, key)
 	}
 	if m.head(r) {
-		r.Due = r.HeadDue(time.Time{}, m.holds[connKey{r.Connection, r.Lane}])
+		r.HoldDue(a.Now, m.holds[connKey{r.Connection, r.Lane}])
 		if a.Claim != nil && !r.Due.After(a.Claim.Now) {
 			r.ApplyClaim(token, *a.Claim)
 		}
@@ -142,6 +152,13 @@ func (m *model) due(s outbox.Scope, until time.Time) (out []*outbox.Record) {
 	return out
 }
 
+// claimable returns what a claim may take, in order.
+func (m *model) claimable(q *outbox.ClaimRequest) []*outbox.Record {
+	return slices.DeleteFunc(m.due(q.Scope, q.Until()), func(r *outbox.Record) bool {
+		return !outbox.HeldUntil(q.Now, m.holds[connKey{r.Connection, r.Lane}]).IsZero()
+	})
+}
+
 func (m *model) settle(s *outbox.Settlement) (outbox.Settled, bool) {
 	r := m.find(s.ID)
 	if r == nil {
@@ -150,8 +167,8 @@ func (m *model) settle(s *outbox.Settlement) (outbox.Settled, bool) {
 	var out outbox.Settled
 	out.Err = m.change(r, s.Now, func() error {
 		err := r.ApplySettlement(s)
-		if k := (connKey{r.Connection, r.Lane}); err == nil && !s.To.Waiting() && s.LaneNotBefore.After(m.holds[k]) {
-			m.holds[k] = s.LaneNotBefore
+		if err == nil {
+			m.hold(r, s.Hold())
 		}
 		return err
 	})
@@ -175,7 +192,13 @@ func (m *model) set(c *outbox.Change) (outbox.Record, error) {
 		if r == nil {
 			return outbox.Record{}, outbox.ErrNotFound
 		}
-		err := m.change(r, c.Now, func() error { return r.ApplyChange(c) })
+		err := m.change(r, c.Now, func() error {
+			err := r.ApplyChange(c)
+			if err == nil {
+				m.hold(r, c.Hold(r))
+			}
+			return err
+		})
 		return *r.Clone(), err
 	}
 	var first *outbox.Record
@@ -207,7 +230,7 @@ func (m *model) purge(p *outbox.PurgeRequest) {
 		}
 		m.purged++
 		if key := (connKey{r.Connection, r.Key}); r.Key != "" && m.latest[key] == r.ID {
-			m.tombs[key] = r.Tombstone()
+			m.tombs[key] = r.TombstoneAt(p.Now)
 		}
 		return true
 	})

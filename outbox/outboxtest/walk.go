@@ -147,7 +147,10 @@ func (w *walk) claim(rt *rapid.T) {
 	if len(w.m.recs) > 0 && rapid.Bool().Draw(rt, "with first") {
 		q.First = []string{rapid.SampledFrom(w.m.recs).Draw(rt, "first").ID}
 	}
-	due := w.m.due(q.Scope, q.Now)
+	if rapid.Bool().Draw(rt, "hurried") {
+		q.DueBy = w.now.Add(time.Minute)
+	}
+	due := w.m.claimable(&q)
 	got, err := w.e.Claim(ctx, q)
 	if err != nil {
 		w.fatal("Claim: %v", err)
@@ -255,6 +258,9 @@ func (w *walk) set(rt *rapid.T) {
 	}
 	if rapid.Bool().Draw(rt, "with result") {
 		c.Result = &outbox.Result{Note: "note", Body: []byte("body")}
+	}
+	if rapid.Bool().Draw(rt, "hold") {
+		c.LaneNotBefore = w.now.Add(20 * time.Second)
 	}
 	if rapid.IntRange(0, 4).Draw(rt, "lane") == 0 {
 		r := w.m.find(c.ID)
