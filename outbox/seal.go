@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // sealState is the name under which the data key is kept, for no connection.
@@ -134,6 +135,9 @@ type sealed struct {
 	Engine
 	aead  cipher.AEAD
 	index []byte
+
+	mu         sync.Mutex
+	unreadable []Settlement // claimed, not yet parked
 }
 
 // hash stands for a value that the engine inside must compare; "" stays "".
@@ -196,7 +200,9 @@ func (s *sealed) Add(ctx context.Context, a Addition) (Added, error) {
 }
 
 // Claim implements Engine. A record that cannot be opened is parked as damaged: nobody knows its bytes.
+// When that fails the others are claimed all the same, and the next Claim parks it.
 func (s *sealed) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
+	s.parkUnreadable(ctx)
 	recs, err := s.Engine.Claim(ctx, q)
 	if err != nil {
 		return nil, err
@@ -204,16 +210,32 @@ func (s *sealed) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 	out := recs[:0]
 	for _, r := range recs {
 		opened := s.open(r)
-		if opened.State == Damaged {
-			_, err := s.Engine.Settle(ctx, Settlement{ID: r.ID, Claim: r.Claim.Token, Now: q.Now, To: Damaged, Result: &Result{Reason: "sealed"}})
-			if err != nil {
-				return nil, err
-			}
+		if opened.State != Damaged {
+			out = append(out, opened)
 			continue
 		}
-		out = append(out, opened)
+		s.mu.Lock()
+		s.unreadable = append(s.unreadable, Settlement{ID: r.ID, Claim: r.Claim.Token, Now: q.Now, To: Damaged, Result: &Result{Reason: "sealed"}})
+		s.mu.Unlock()
 	}
+	s.parkUnreadable(ctx)
 	return out, nil
+}
+
+// parkUnreadable parks what was claimed and could not be opened.
+func (s *sealed) parkUnreadable(ctx context.Context) {
+	s.mu.Lock()
+	park := s.unreadable
+	s.unreadable = nil
+	s.mu.Unlock()
+	if len(park) == 0 {
+		return
+	}
+	if _, err := s.Engine.Settle(context.WithoutCancel(ctx), park...); err != nil {
+		s.mu.Lock()
+		s.unreadable = append(park, s.unreadable...)
+		s.mu.Unlock()
+	}
 }
 
 // Settle implements Engine.

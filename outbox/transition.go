@@ -375,13 +375,19 @@ func (r *Record) TombstoneAt(now time.Time) Tombstone {
 	if r.Last != nil {
 		from = latest(from, r.Last.End)
 	}
-	keep := TombstoneUnsafe
-	if r.RepeatSafe {
-		keep = TombstoneRepeatSafe
-	}
-	t.Until = from.Add(keep)
+	t.Until = from.Add(t.keep())
 	return t
 }
+
+func (t *Tombstone) keep() time.Duration {
+	if t.RepeatSafe {
+		return TombstoneRepeatSafe
+	}
+	return TombstoneUnsafe
+}
+
+// Since returns the moment that Until counts from.
+func (t *Tombstone) Since() time.Time { return t.Until.Add(-t.keep()) }
 
 // Record returns the fields of an operation that its tombstone still knows.
 func (t *Tombstone) Record() Record {

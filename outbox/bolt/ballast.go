@@ -14,10 +14,11 @@ type ballast struct {
 
 const ballastSize = 512 << 10
 
-// restore makes the ballast when it is missing. It is a precaution: on a full disk there is none.
-func (b *ballast) restore() {
+// restore makes the ballast when it is missing, and reports whether it is there. It is a precaution: on a
+// full disk there is none.
+func (b *ballast) restore() bool {
 	if info, err := os.Stat(b.path); err == nil && info.Size() == ballastSize {
-		return
+		return true
 	}
 	// Random bytes, so that no file system stores them in less space than they take.
 	fill := make([]byte, ballastSize)
@@ -35,6 +36,14 @@ func (b *ballast) restore() {
 	if err != nil {
 		b.release()
 	}
+	return err == nil
+}
+
+// fitsAgain reports whether the disk has room for the ballast and as much beside it.
+func (b *ballast) fitsAgain() bool {
+	more := ballast{path: b.path + tempSuffix}
+	defer more.release()
+	return b.restore() && more.restore()
 }
 
 func (b *ballast) release() { _ = os.Remove(b.path) }

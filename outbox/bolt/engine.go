@@ -32,10 +32,12 @@ type Engine struct {
 	salvages  int       // files that went into use that way
 	id        string    // the outbox's own
 	mark      mark      // what stands beside the file
+	markDue   bool      // the writer is to bring it up when it comes to rest
 	ballast   ballast
-	diskFull  bool   // the last addition found the disk full
-	compactAt uint64 // the commit from which on compacting is thought about again
-	purged    uint64 // the outcome where the last purge stopped
+	diskFull  bool      // the last addition found the disk full
+	lookAt    time.Time // when it may be looked whether there is room again
+	compactAt uint64    // the commit from which on compacting is thought about again
+	purged    uint64    // the outcome where the last purge stopped
 
 	changed chan struct{}
 

@@ -142,8 +142,12 @@ func answer(wave []*step, err error) {
 	}
 }
 
+// roomEvery is how often a full disk is asked whether there is room again.
+const roomEvery = 10 * time.Second
+
 // makeRoom answers what a full disk refuses and returns the steps to try again.
 func (e *Engine) makeRoom(wave []*step, full int, err error) (rest []*step) {
+	e.lookAt = time.Now().Add(roomEvery)
 	e.diskFull = true // space is kept for what cannot be done without until something new fits again
 	refused := &outbox.FullError{Limit: "disk", Err: err}
 	switch full {
@@ -178,6 +182,17 @@ func (e *Engine) saved(wave []*step) {
 	if e.diskFull {
 		_, free := e.space()
 		e.diskFull = free < ballastSize // or in the file
+	}
+	if now := time.Now(); e.diskFull && now.After(e.lookAt) {
+		// Nothing may ever be added again, so the disk itself is asked too.
+		e.lookAt = now.Add(roomEvery)
+		if e.ballast.fitsAgain() {
+			e.diskFull = false
+		}
+	}
+	if !e.markDue {
+		e.markDue = true
+		e.poke()
 	}
 	if e.mark.commits == 0 || e.commits >= e.mark.commits+markEvery {
 		e.bringMarkUp()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // mark is the small file beside the outbox that says which outbox stands here and how far it had come.
@@ -16,8 +17,12 @@ type mark struct {
 	commits uint64 // a commit that was durable; 0 = nothing was ever accepted
 }
 
-// markEvery is how many commits may pass before the mark is written again.
-const markEvery = 1024
+// The mark is written when the writer has come to rest, at the latest so long after a commit; under load
+// at least every so many commits. An older one is still right, it only notices less.
+const (
+	markQuiet = 2 * time.Second
+	markEvery = 1024
+)
 
 const (
 	markSuffix = ".mark"
@@ -52,7 +57,7 @@ func (m mark) encode() []byte {
 	return fmt.Appendf(nil, "%schecksum %08x\n", text, checksum(nil, nil, []byte(text)))
 }
 
-// bringMarkUp writes the mark if it can: an older one is still right, it only notices less.
+// bringMarkUp writes the mark if it can.
 func (e *Engine) bringMarkUp() {
 	if err := e.writeMark(); err != nil {
 		e.log().Warn("outbox: the mark beside the file could not be written", "path", e.path, "err", err)

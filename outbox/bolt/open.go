@@ -63,14 +63,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Open opens the outbox at path and creates it when there is none. The directory must exist. A damaged file
+// Open opens the outbox at path and creates it when there is none. The directory must exist; a symbolic
+// link stands for the file it leads to. A damaged file
 // is salvaged and kept aside; [Engine.Reports] tells.
 //
 // Errors: a *outbox.LockedError when another process, or this one, has it open; outbox.ErrNewerFormat
 // when a newer release wrote it (nothing is changed); outbox.ErrReadOnly when it cannot be written;
 // outbox.ErrDamaged when an outbox must be there and nothing of it can be read.
 func Open(path string, opts Options) (*Engine, error) {
-	full, err := filepath.Abs(path)
+	full, err := realPath(path)
 	if err != nil {
 		return nil, fmt.Errorf("outbox %s: %w", path, err)
 	}
@@ -103,6 +104,30 @@ func Open(path string, opts Options) (*Engine, error) {
 	return e, nil
 }
 
+// realPath returns the path of the file itself where path is a symbolic link: the engine replaces the file
+// by another of its name, and keeps others beside it.
+func realPath(path string) (string, error) {
+	full, err := filepath.Abs(path)
+	for range maxLinks {
+		if err != nil {
+			return full, err
+		}
+		info, lerr := os.Lstat(full)
+		if lerr != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return full, nil // a file that is missing is made there
+		}
+		var to string
+		if to, err = os.Readlink(full); err == nil && !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(full), to)
+		}
+		full = to
+	}
+	return "", errors.New("too many symbolic links")
+}
+
+// maxLinks bounds how many links are followed, as systems do.
+const maxLinks = 40
+
 // The files beside the outbox.
 const (
 	lockSuffix    = ".lock"
@@ -121,7 +146,7 @@ const checkWhole = 32 << 20
 
 // openFile opens what is at path, creates it when nothing is and nothing must be, or salvages it.
 func (e *Engine) openFile() error {
-	for _, left := range []string{e.path + tempSuffix, e.path + markSuffix + tempSuffix} {
+	for _, left := range []string{e.path + tempSuffix, e.path + markSuffix + tempSuffix, e.ballast.path + tempSuffix} {
 		if err := removeIfThere(left); err != nil {
 			return err
 		}

@@ -1,7 +1,9 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,17 +36,10 @@ func (t *reader) oldest(connection string) time.Time {
 	}
 	var at time.Time
 	var least uint64
-	c := t.b[bLive].cursor()
-	for k, _ := c.first(); k != nil; {
-		name, _, ok := cutText(k)
-		if !ok {
-			k, _ = c.next()
-			continue
-		}
+	for _, name := range t.liveConnections() {
 		if seq, created := t.oldestOf(appendText(nil, name)); seq != 0 && (least == 0 || seq < least) {
 			least, at = seq, created
 		}
-		k, _ = c.seek(afterText(name))
 	}
 	return at
 }
@@ -104,73 +99,141 @@ func (e *Engine) List(ctx context.Context, q outbox.Query) (p outbox.Page, err e
 // list appends to p what follows after in the query's order, and reports where it stopped and whether
 // there may be more to look at for this page.
 func (t *reader) list(q *outbox.Query, after uint64, limit int, p *outbox.Page) (uint64, bool) {
-	bucket := t.b[bRequest]
-	switch {
-	case q.Unacked:
-		bucket = t.b[bUnacked]
-	case q.ByOutcome:
-		bucket = t.b[bOutcome]
-	}
-	if q.Unacked && !q.ByOutcome {
-		bucket = t.b[bRequest]
-	}
-	c := bucket.cursor()
-	start := seqKey(after + 1)
-	if after == 1<<64-1 {
-		return after, false
-	}
-	scanned := 0
-	for k, v := c.seek(start); k != nil; k, v = c.next() {
-		if scanned++; scanned > listScan {
-			return after, true
-		}
-		if t.err != nil {
+	next := t.walk(q, after)
+	for scanned := 0; ; scanned++ {
+		at, seq, connection, ok := next()
+		if !ok || t.err != nil {
 			return after, false
 		}
-		at := lastSeq(k)
-		r := t.listed(q, k, v)
-		if r == nil {
-			after = at
-			continue
+		if scanned == listScan {
+			return after, true
 		}
-		if len(p.Records) == limit {
+		r := t.listed(q, seq, connection)
+		if r != nil && len(p.Records) == limit {
 			p.Next = strconv.FormatUint(after, 10)
 			return after, false
 		}
 		after = at
+		if r == nil {
+			continue
+		}
 		if !q.Bodies {
 			r.StripBodies()
 		}
 		p.Records = append(p.Records, r.Record)
 	}
-	return after, false
 }
 
-// listed loads the record of an index entry when the query selects it.
-func (t *reader) listed(q *outbox.Query, k, v []byte) *entry {
-	seq, connection := lastSeq(k), ""
-	if q.ByOutcome {
-		var err error
-		if seq, connection, _, err = outcomeOf(k, v); err != nil {
-			t.fail(err)
-			return nil
+// nextEntry returns the next entry of a walk: its position in the query's order, and whose it is where the
+// entry tells.
+type nextEntry func() (at, seq uint64, connection string, ok bool)
+
+// walk goes through the smallest index that holds everything the query may select, from behind after.
+func (t *reader) walk(q *outbox.Query, after uint64) nextEntry {
+	switch {
+	case after == 1<<64-1:
+		return func() (at, seq uint64, connection string, ok bool) { return }
+	case q.ByOutcome && q.Unacked:
+		return t.walkOutcomes(bUnacked, after)
+	case q.ByOutcome:
+		return t.walkOutcomes(bOutcome, after)
+	case q.States != nil && !slices.ContainsFunc(q.States, outbox.State.Final):
+		return t.walkLive(q, after)
+	}
+	c := t.b[bRequest].cursor()
+	k, _ := c.seek(seqKey(after + 1))
+	return func() (at, seq uint64, connection string, ok bool) {
+		if k == nil {
+			return
 		}
-		if q.Connection != "" && connection != q.Connection {
-			return nil
+		seq = lastSeq(k)
+		k, _ = c.next()
+		return seq, seq, "", true
+	}
+}
+
+func (t *reader) walkOutcomes(bucket int, after uint64) nextEntry {
+	c := t.b[bucket].cursor()
+	k, v := c.seek(seqKey(after + 1))
+	return func() (at, seq uint64, connection string, ok bool) {
+		if k == nil {
+			return
 		}
-	} else {
+		seq, connection, _, err := outcomeOf(k, v)
+		t.fail(err)
+		at = lastSeq(k)
+		k, v = c.next()
+		return at, seq, connection, true
+	}
+}
+
+// walkLive goes through unfinished records only, however many finished ones there are: those of a lane, of
+// a connection, or of all connections merged.
+func (t *reader) walkLive(q *outbox.Query, after uint64) nextEntry {
+	bucket, within := bLive, func(connection string) []byte { return appendText(nil, connection) }
+	if q.Lane != "" {
+		bucket, within = bLane, func(connection string) []byte { return lanePrefix(connection, q.Lane) }
+	}
+	connections := []string{q.Connection}
+	if q.Connection == "" {
+		connections = t.liveConnections()
+	}
+	type line struct {
+		c          cursor
+		connection string
+		prefix, k  []byte
+	}
+	var lines []*line
+	for _, name := range connections {
+		l := &line{c: t.b[bucket].cursor(), connection: name, prefix: within(name)}
+		if l.k, _ = l.c.seek(appendSeq(within(name), after+1)); hasPrefix(l.k, l.prefix) {
+			lines = append(lines, l)
+		}
+	}
+	return func() (at, seq uint64, connection string, ok bool) {
+		if len(lines) == 0 {
+			return
+		}
+		least := slices.MinFunc(lines, func(a, b *line) int { return cmp.Compare(lastSeq(a.k), lastSeq(b.k)) })
+		seq = lastSeq(least.k)
+		if least.k, _ = least.c.next(); !hasPrefix(least.k, least.prefix) {
+			lines = slices.DeleteFunc(lines, func(l *line) bool { return l == least })
+		}
+		return seq, seq, least.connection, true
+	}
+}
+
+// liveConnections returns the connections that have unfinished records.
+func (t *reader) liveConnections() (names []string) {
+	c := t.b[bLive].cursor()
+	for k, _ := c.first(); k != nil; {
+		name, _, ok := cutText(k)
+		if !ok {
+			k, _ = c.next()
+			continue
+		}
+		names = append(names, name)
+		k, _ = c.seek(afterText(name))
+	}
+	return names
+}
+
+// listed loads a record when the query selects it. The connection is empty where the walk does not tell.
+func (t *reader) listed(q *outbox.Query, seq uint64, connection string) *entry {
+	if connection == "" {
+		key := seqKey(seq)
 		var head outbox.Record
-		if err := decodeRequest(k, v, &head); err != nil {
+		if err := decodeRequest(key, t.b[bRequest].get(key), &head); err != nil {
 			t.fail(err)
 			return nil
 		}
 		connection = head.Connection
-		if q.Connection != "" && connection != q.Connection || q.Lane != "" && head.Lane != q.Lane ||
-			q.Key != "" && head.Key != q.Key || q.Kind != "" && head.Kind != q.Kind || q.Tag != "" && head.Tag != q.Tag {
+		if q.Lane != "" && head.Lane != q.Lane || q.Key != "" && head.Key != q.Key ||
+			q.Kind != "" && head.Kind != q.Kind || q.Tag != "" && head.Tag != q.Tag {
 			return nil
 		}
 	}
-	if q.States != nil && !t.mayBe(q.States, seq, connection) {
+	if q.Connection != "" && connection != q.Connection || q.States != nil && !t.mayBe(q.States, seq, connection) {
 		return nil
 	}
 	r := t.load(seq, connection, q.Bodies)

@@ -327,10 +327,18 @@ func (t *txn) restore(r *entry, body []byte) {
 	t.save(r)
 }
 
-// tombIsNewer reports whether a later record than r stood under r's key and was purged.
+// tombIsNewer reports whether a later record than r stood under r's key and was purged. Generations do not
+// always tell: what was canceled or cleanly refused leaves its generation to the next. That one was purged
+// after r was accepted, and an earlier one before.
 func (t *txn) tombIsNewer(r *entry) bool {
 	_, prev, _ := t.lookup(r.Connection, r.Key)
-	return prev != nil && prev.ID != r.ID && !r.Unfinished() && prev.Until != (time.Time{}) && prev.Generation > r.Generation
+	if prev == nil || prev.ID == r.ID || r.Unfinished() || prev.Until.IsZero() {
+		return false
+	}
+	if prev.Generation != r.Generation {
+		return prev.Generation > r.Generation
+	}
+	return prev.Since().After(r.Created)
 }
 
 // record puts a record together from what was found of it; nil = there is nothing to keep.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -73,15 +74,26 @@ func (e *Engine) poke() {
 // write is the engine's writer. Whoever holds e.role is the only one to commit: a lone caller for its own
 // step, and this goroutine as soon as callers come together. It takes everything that has arrived since
 // the last commit into the next one: callers share a commit exactly when they would have had to wait for
-// each other anyway, and nobody waits for a timer.
+// each other anyway, and nobody waits for a timer. A while after commits began, when nobody waits, it brings
+// up the mark.
 func (e *Engine) write() {
 	defer close(e.done)
+	quiet := time.NewTimer(markQuiet)
+	quiet.Stop()
+	defer quiet.Stop()
+	running := false
 	for {
-		<-e.wake
+		rest := false
+		select {
+		case <-e.wake:
+		case <-quiet.C:
+			rest, running = true, false
+		}
 		<-e.role
 		for {
 			wave, closed := e.takeWave()
 			if len(wave) > 0 {
+				rest = false
 				e.commit(wave)
 				e.letIn(len(wave))
 			} else if closed {
@@ -91,6 +103,14 @@ func (e *Engine) write() {
 			if len(wave) == 0 {
 				break
 			}
+		}
+		if rest {
+			e.markDue = false
+			e.bringMarkUp()
+		}
+		if e.markDue && !running {
+			running = true
+			quiet.Reset(markQuiet)
 		}
 		e.role <- struct{}{}
 	}
