@@ -1,6 +1,10 @@
 package bolt
 
-import "context"
+import (
+	"context"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
 
 // Queued returns how many steps wait for the writer.
 func (e *Engine) Queued() int {
@@ -41,3 +45,38 @@ func FormatValue(format uint64, layout byte) []byte {
 
 // CloseFirst makes the engine close its file before another takes its name, as on Windows.
 func CloseFirst(o *Options) { o.closeFirst = true }
+
+// PurgeScan is how many outcomes that must stay one Purge passes over.
+const PurgeScan = purgeScan
+
+// MarkQuiet is how long after a commit the mark is brought up at the latest, when nobody waits.
+const MarkQuiet = markQuiet
+
+// RoomEvery is how often a full disk is asked for room.
+const RoomEvery = roomEvery
+
+// Holds returns how many holds of lanes are kept.
+func (e *Engine) Holds() (n int) {
+	_ = e.view(context.Background(), func(t *reader) error {
+		n = 0
+		c := t.b[bHold].cursor()
+		for k, _ := c.first(); k != nil; k, _ = c.next() {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// Walked returns how many entries a list looks at.
+func (e *Engine) Walked(q outbox.Query) (n int) {
+	_ = e.view(context.Background(), func(t *reader) error {
+		n = 0
+		next := t.walk(&q, 0)
+		for _, _, _, ok := next(); ok; _, _, _, ok = next() {
+			n++
+		}
+		return nil
+	})
+	return n
+}
