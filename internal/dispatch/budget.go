@@ -14,13 +14,16 @@ const (
 	budgetSize   = 20
 	strainCost   = 4
 	answerEarned = 1
+	afterOutage  = 4
 )
 
 func newBudget() budget { return budget{left: budgetSize} }
 
 func (b *budget) good() {
 	b.left = min(b.left+answerEarned, budgetSize)
-	b.empty = 0
+	if !b.spent() {
+		b.empty = 0
+	}
 }
 
 // strained notes an answer under strain and reports how many in a row have found the budget empty; the
@@ -35,5 +38,12 @@ func (b *budget) strained() int {
 	return b.empty
 }
 
-// restart begins again after an outage.
-func (b *budget) restart() { b.left = 0 }
+// spent reports whether the next strained answer makes the connection rest.
+func (b *budget) spent() bool { return b.left < strainCost }
+
+// restart begins again after an outage in which so many probes failed: a hiccup costs nothing.
+func (b *budget) restart(probes int) {
+	if probes > 0 {
+		b.left, b.empty = 0, min(probes, afterOutage)
+	}
+}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -100,16 +101,23 @@ func (c *connection) down(cond condition, now time.Time, delay time.Duration) {
 	c.nextProbe = now.Add(delay)
 }
 
-// up takes it back on line, carefully.
-func (c *connection) up() {
+// up takes it back on line, carefully. After an outage everybody comes back: the longer it was, the longer
+// the time over which the devices spread what has piled up. Who has somebody waiting does not wait for that.
+func (c *connection) up(now time.Time) {
 	if c.condition != online {
+		if away := min(now.Sub(c.since)/10, longestSpread); c.condition == offline && away > 0 {
+			c.restUntil = now.Add(rand.N(away))
+		}
 		c.condition, c.since = online, time.Time{}
-		c.pace.restart()
-		c.budget.restart()
+		c.pace.restart(now)
+		c.budget.restart(c.probes)
 	}
 	c.rejectedToken = ""
 	clear(c.failing)
 }
+
+// longestSpread bounds how long a device holds back what has piled up during an outage.
+const longestSpread = 2 * time.Minute
 
 // answered draws the conclusions from an answer: to an operation of a lane, or to a read (lane ""). It
 // returns the end of a pause that the answer asked for; zero = it asked for none, or for a shorter one than
@@ -125,7 +133,7 @@ func (c *connection) answered(lane string, v wire.Verdict, now time.Time, delay 
 	c.authored = c.authored || v.RequestID != ""
 	if v.Class != wire.Unauthorized && c.condition != unauthorized {
 		rejected := c.rejectedToken
-		c.up()
+		c.up(now)
 		if v.Class == wire.Forbidden {
 			c.rejectedToken = rejected // that a token was read does not mean that it is any good
 		}
@@ -135,7 +143,7 @@ func (c *connection) answered(lane string, v wire.Verdict, now time.Time, delay 
 	case wire.Retry:
 		c.strain(lane, v.Status == http.StatusTooManyRequests, now, delay)
 	default:
-		c.good()
+		c.good(now)
 	}
 	return pause
 }
@@ -153,10 +161,12 @@ func (c *connection) failed(lane string, neverSent bool, now time.Time, delay de
 }
 
 // good notes an answer without strain.
-func (c *connection) good() {
-	c.pace.good()
+func (c *connection) good(now time.Time) {
+	c.pace.good(now)
 	c.budget.good()
-	c.restUntil = time.Time{}
+	if !c.budget.spent() {
+		c.restUntil = time.Time{}
+	}
 	clear(c.strained)
 }
 
@@ -165,11 +175,11 @@ func (c *connection) good() {
 // connection's.
 func (c *connection) strain(lane string, whole bool, now time.Time, delay delays) {
 	c.strained[lane] = struct{}{}
-	if !whole && len(c.strained) == 1 {
-		c.pace.strained(2)
+	if !whole && len(c.strained) == 1 && !c.budget.spent() {
+		c.pace.strained(2, now)
 		return
 	}
-	c.pace.strained(1)
+	c.pace.strained(1, now)
 	if n := c.budget.strained(); n > 0 {
 		c.restUntil = now.Add(delay.patient(n))
 	}
@@ -182,7 +192,7 @@ func (c *connection) probed(v wire.Verdict, now time.Time, delay delays) {
 	case v.Class == wire.Unauthorized:
 		c.down(unauthorized, now, 0)
 	case v.Authored && (c.condition == offline || v.Class != wire.Forbidden):
-		c.up()
+		c.up(now)
 	}
 	if c.condition != online {
 		c.probes++

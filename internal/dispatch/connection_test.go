@@ -30,7 +30,7 @@ func TestConnectionGoesOffline(t *testing.T) {
 	require.Equal(t, offline, c.condition, "a request that found no peer is proof enough")
 	require.Equal(t, now.Add(time.Second), c.nextProbe)
 
-	c.up()
+	c.up(now)
 	require.True(t, c.able(now))
 	require.Equal(t, 1, c.pace.free(), "careful after an outage")
 	c.failed("order:3", false, now, second)

@@ -59,6 +59,7 @@ type Dispatcher struct {
 	idle        chan struct{}       // receives when an attempt ends, for Shutdown
 	draining    bool                // no new claims
 	hurry       int                 // claims to make ahead of their time: Wake said that waiting is pointless
+	waking      bool                // a Wake is ending pauses
 	wakes       int                 // calls of Wake so far
 	hurryBy     time.Time           // also take what is due until then, however far ahead
 	fresh       []string            // operations to claim before all others, in order of arrival

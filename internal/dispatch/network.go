@@ -192,19 +192,6 @@ func (d *Dispatcher) probe(c *connection) {
 	v = d.controlRead(ctx, c)
 }
 
-// Wake says that the network is back: connections that are not online are probed now, and operations in
-// their pause between attempts are tried now. What Flavoso asked to wait for is waited for all the same.
-func (d *Dispatcher) Wake() {
-	d.mu.Lock()
-	d.wakes++
-	d.hurry = d.cfg.Concurrency // bounded, or failing operations would be tried without any pause
-	for _, c := range d.connections {
-		c.nextProbe, c.restUntil = time.Time{}, time.Time{}
-	}
-	d.mu.Unlock()
-	d.Kick()
-}
-
 // Health is a connection's condition, for people and status lines.
 type Health struct {
 	OfflineSince time.Time // zero = it is not offline
