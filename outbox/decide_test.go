@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,22 @@ func TestWireKeyNumbersGenerationsFromTwo(t *testing.T) {
 	require.Empty(t, outbox.WireKey("", 2))
 }
 
+// F3: a key has at most 255 characters.
+func TestWireKeyOfALongKeyFits(t *testing.T) {
+	long := strings.Repeat("k", 254)
+	seen := map[string]bool{}
+	for _, key := range []string{strings.Repeat("k", 252), long[:253], long, long + "a", long + "b"} {
+		for _, generation := range []int{1, 2, 10, 1000} {
+			w := outbox.WireKey(key, generation)
+			require.LessOrEqual(t, len(w), 255)
+			require.False(t, seen[w], "%d of %s", generation, key)
+			seen[w] = true
+			require.Equal(t, w, outbox.WireKey(key, generation))
+		}
+	}
+	require.Equal(t, long[:253]+"~2", outbox.WireKey(long[:253], 2), "what fits is not changed")
+}
+
 func TestTombstoneCountsFromTheLastAttempt(t *testing.T) {
 	end := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	r := outbox.Record{Connection: "c", Key: "k", RepeatSafe: true, State: outbox.Succeeded, Finished: end.Add(-time.Hour),
@@ -103,4 +120,15 @@ func TestTombstoneCountsFromTheLastAttempt(t *testing.T) {
 	require.True(t, tomb.Clean)
 	r.RepeatSafe = false
 	require.Equal(t, end.Add(400*24*time.Hour), r.Tombstone().Until)
+}
+
+func TestTombstoneOutlivesItsRecordInFull(t *testing.T) {
+	boot := time.Unix(60, 0)
+	r := outbox.Record{Connection: "c", Key: "k", State: outbox.Succeeded, Finished: boot, Last: &outbox.Attempt{End: boot}}
+	removed := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	tomb := r.TombstoneAt(removed)
+	require.Equal(t, removed.Add(400*24*time.Hour), tomb.Until)
+	require.Equal(t, removed, tomb.Since())
+	early := r.TombstoneAt(boot.Add(-time.Hour))
+	require.True(t, early.Since().Equal(boot), "nor does a clock that is behind now shorten it")
 }

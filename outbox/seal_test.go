@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -231,4 +232,39 @@ func TestChangedSealedContentIsNeverSent(t *testing.T) {
 	c, err := e.Counts(ctx, "")
 	require.NoError(t, err)
 	require.Equal(t, 1, c.States[outbox.Damaged], "kept for a decision")
+}
+
+// unwilling fails the next settlements.
+type unwilling struct {
+	tampering
+	fail int
+}
+
+func (e *unwilling) Settle(ctx context.Context, s ...outbox.Settlement) ([]outbox.Settled, error) {
+	if e.fail > 0 {
+		e.fail--
+		return nil, errors.New("the disk said no")
+	}
+	return e.tampering.Settle(ctx, s...)
+}
+
+func TestAnUnreadableRecordThatCannotBeParkedTakesNoOtherClaimWithIt(t *testing.T) {
+	inner := &unwilling{tampering: tampering{outbox.NewMemory()}, fail: 1}
+	e, err := outbox.Seal(inner, sealKey(1))
+	require.NoError(t, err)
+	at := time.Now()
+	for _, id := range []string{"one", "bad", "two"} {
+		_, err := e.Add(ctx, outbox.Addition{Now: at, Record: outbox.Record{ID: id, Connection: "c", Lane: id}})
+		require.NoError(t, err)
+	}
+	q := outbox.ClaimRequest{Mark: outbox.Mark{Now: at}, Limit: 5}
+	claimed, err := e.Claim(ctx, q)
+	require.NoError(t, err)
+	require.Len(t, claimed, 2, "nobody else would ever work on them")
+	claimed, err = e.Claim(ctx, q)
+	require.NoError(t, err)
+	require.Empty(t, claimed)
+	c, err := e.Counts(ctx, "")
+	require.NoError(t, err)
+	require.Equal(t, 1, c.States[outbox.Damaged], "parked by the next claim")
 }

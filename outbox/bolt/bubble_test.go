@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/outbox/bolt"
+	"github.com/flavoso/flavoso-go/outbox/bolt/bolttest"
 )
 
 // The engine works where time is simulated: nothing in it waits for a clock except a locked file.
@@ -106,4 +108,36 @@ func TestCloseWaitsForStepsUnderWay(t *testing.T) {
 		n++
 	}
 	require.Equal(t, n, states(t, e)[outbox.Queued], "and what was refused is not there")
+}
+
+// The disk was full, and has room again before anything new is added.
+func TestResultsKeepTheirBodiesAgainWhenTheDiskHasRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pos.outbox")
+	synctest.Test(t, func(t *testing.T) {
+		d := bolttest.NewDisk()
+		var o bolt.Options
+		d.Attach(&o)
+		e, err := bolt.Open(path, o)
+		require.NoError(t, err)
+		for _, id := range []string{"a", "b", "c"} {
+			add(t, e, id)
+		}
+		claimed := claim(t, e, 3)
+		d.FailWith(bolttest.WriteData, 1, syscall.ENOSPC)
+		_, err = e.Add(ctx, addition("d"))
+		require.ErrorIs(t, err, outbox.ErrFull)
+		settle := func(i int) *outbox.Result {
+			out, err := e.Settle(ctx, outbox.Settlement{ID: claimed[i].ID, Claim: claimed[i].Claim.Token, Now: now,
+				To: outbox.Succeeded, Result: &outbox.Result{Status: 200, Body: []byte("{}")}})
+			require.NoError(t, err)
+			return out[0].Record.Result
+		}
+		require.True(t, settle(0).Truncated, "bodies are left out at first")
+		time.Sleep(bolt.RoomEvery + time.Second)
+		settle(1) // its commit is followed by a look
+		require.False(t, settle(2).Truncated)
+		require.NoFileExists(t, path+".ballast.new")
+		require.FileExists(t, path+".ballast")
+		require.NoError(t, e.Close())
+	})
 }

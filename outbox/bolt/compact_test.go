@@ -140,3 +140,29 @@ func TestRestartsDoNotGrowTheFile(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"pos.outbox", "pos.outbox.lock", "pos.outbox.mark", "pos.outbox.ballast"}, names)
 }
+
+// A copy takes the place of the file, not of the link that leads to it.
+func TestASymbolicLinkStandsForItsFile(t *testing.T) {
+	data, etc := t.TempDir(), t.TempDir()
+	file, link := filepath.Join(data, "pos.outbox"), filepath.Join(etc, "pos.outbox")
+	require.NoError(t, os.Symlink(filepath.Join(etc, "next"), link))
+	require.NoError(t, os.Symlink(file, filepath.Join(etc, "next")))
+	e := open(t, link, bolt.Options{}) // makes the file that the link leads to
+	require.FileExists(t, file)
+	add(t, e, "a")
+	before := stat(t, file)
+	require.NoError(t, e.Compact(ctx))
+	require.False(t, os.SameFile(before, stat(t, file)))
+	add(t, e, "b")
+	_, err := bolt.Open(file, bolt.Options{})
+	require.ErrorIs(t, err, outbox.ErrLocked, "it is the same outbox")
+	require.NoError(t, e.Close())
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
+	require.Equal(t, map[outbox.State]int{outbox.Queued: 2}, states(t, open(t, file, bolt.Options{})))
+
+	require.NoError(t, os.Symlink("circle", filepath.Join(etc, "circle")))
+	_, err = bolt.Open(filepath.Join(etc, "circle"), bolt.Options{})
+	require.ErrorContains(t, err, "symbolic links")
+}
