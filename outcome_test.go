@@ -132,8 +132,8 @@ func TestStuckOutcomesDoNotSlowOthersDown(t *testing.T) {
 type listCounter struct {
 	outbox.Engine
 	count func(q outbox.Query) bool
-	mu sync.Mutex
-	n  int
+	mu    sync.Mutex
+	n     int
 }
 
 func (l *listCounter) List(ctx context.Context, q outbox.Query) (outbox.Page, error) {
