@@ -421,6 +421,26 @@ func TestExpiry(t *testing.T) {
 			require.Less(t, time.Since(began), 11*time.Second)
 		})
 	})
+	t.Run("behind a held lane, after a restart", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTill(t, nil)
+			s.srv.Inject(mockserver.Status(503).On("POST", "/orders/{id}/accept"))
+			head, err := s.Orders.Accept("o", AcceptParams{}).WithLane("a").Enqueue(t.Context())
+			require.NoError(t, err)
+			p, err := s.Orders.Acknowledge("o", AcknowledgeParams{ExternalID: "x"}).WithLane("a").WithExpiry(10 * time.Minute).Enqueue(t.Context())
+			require.NoError(t, err)
+			for {
+				if _, err = s.engine.Set(t.Context(), outbox.Change{ID: head.ID(), Action: outbox.Park, To: outbox.Uncertain, Now: time.Now()}); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			s.restart()
+			time.Sleep(11 * time.Minute)
+			require.Zero(t, s.Status().OfflineSince)
+			require.Equal(t, StateExpired, stateOf(t, s.Client, p.ID()))
+		})
+	})
 	t.Run("what may have been sent never expires", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTill(t, nil)

@@ -1,6 +1,7 @@
 package flavoso
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -141,6 +142,61 @@ func TestBookingOfAnotherTillIsStillBeingMade(t *testing.T) {
 		o, _ := call.Outcome()
 		require.True(t, o.ByOther)
 		require.Equal(t, 1, effectsOf(s.srv, "bookings.create"))
+	})
+}
+
+// TestBookingUnderOneReferenceIsMadeOnce: however long the other till's request takes within its lease (F9),
+// and however often somebody says that waiting is pointless, the table is not booked twice. Flavoso answers
+// 422 to the second request before it looks whether the first is still under way (D18).
+func TestBookingUnderOneReferenceIsMadeOnce(t *testing.T) {
+	for _, takes := range []time.Duration{5 * time.Second, 25 * time.Second, 115 * time.Second} {
+		for _, how := range []struct {
+			name  string
+			hurry func(c *Client)
+		}{
+			{"left alone", func(*Client) {}},
+			{"wake", func(c *Client) { c.Wake() }},
+			{"flush", func(c *Client) {
+				ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+				defer cancel()
+				_ = c.Flush(ctx)
+			}},
+		} {
+			t.Run(fmt.Sprint(takes, ", ", how.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newTill(t, inMemory)
+					s.srv.Inject(mockserver.Delay(takes).At(mockserver.StageInHandler).On("POST", "/bookings").Times(1))
+					enqueue(t, s.another(t).Bookings.Create("17", booking(4)))
+					time.Sleep(time.Second)
+					p := enqueue(t, s.Bookings.Create("17", booking(2)))
+					for range 30 {
+						time.Sleep(3 * time.Second)
+						how.hurry(s.Client)
+					}
+					_, err := p.Wait(forHours(t, 1))
+					require.ErrorIs(t, err, ErrConflict)
+					require.Equal(t, 1, effectsOf(s.srv, "bookings.create"))
+				})
+			})
+		}
+	}
+}
+
+// TestBookingKeyOfSomethingElseMovesOn: nothing is found under the reference once every request that could
+// explain the refusal is over, so the next key is taken.
+func TestBookingKeyOfSomethingElseMovesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, inMemory)
+		require.NotEqual(t, 201, s.stranger(t, "/bookings", "booking-17", `{}`))
+		began := time.Now()
+		call := s.Bookings.Create("17", booking(4))
+		_, err := call.Do(forHours(t, 1))
+		require.NoError(t, err)
+		require.Greater(t, time.Since(began), 2*time.Minute)
+		require.Less(t, time.Since(began), 3*time.Minute)
+		o, _ := call.Outcome()
+		require.Equal(t, "booking-17~2", string(o.Key))
+		require.Less(t, len(posts(s.srv)), 10)
 	})
 }
 

@@ -23,9 +23,12 @@ const (
 	slowFor   = 30 * time.Minute
 	// briefly bounds the growth of the delay while the first request still runs (F8): about four seconds.
 	briefly = 3
-	// secondLook is how long after a surprising refusal what is not repeat-safe is looked for once more:
-	// the request that explains it may still be running.
+	// secondLook is how long after a surprising refusal what is not repeat-safe is looked for again: the
+	// request that explains it may still be running. Each further look waits twice as long.
 	secondLook = 10 * time.Second
+	// leaseOver is when such a request is over for certain: what Flavoso aborted holds its key for two
+	// minutes (F9).
+	leaseOver = 2*time.Minute + 30*time.Second
 	// cutTries is how often a success whose body breaks off is asked for again; then it is taken as it is.
 	cutTries = 10
 	// maxGenerations bounds how often a derived key that others use moves on.
@@ -137,8 +140,7 @@ func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
 	switch {
 	case f.Wish == Fulfilled:
 		r := t.found("read_back", f)
-		// The one attempt so far found its key taken: it was somebody else.
-		r.ByOther = rec.Last != nil && rec.Last.N == 1 && rec.Attempts == 2 && rec.Last.Code == wire.CodeKeyReused
+		r.ByOther = t.wasTaken()
 		return outbox.Settlement{To: outbox.Succeeded, Result: r}, true
 	case f.Wish == GivenUp:
 		return outbox.Settlement{To: outbox.Abandoned, Result: t.found("given_up", f)}, true
@@ -195,9 +197,11 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 			return t.again(outbox.Settlement{Last: last})
 		case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:
 			return t.rejected(x, v, last)
-		case t.firstSurprise(v):
-			return t.lookAgain(last)
 		}
+		if wait := t.surprised(v); wait > 0 {
+			return t.lookAgain(wait, last)
+		}
+		d.surprises.forget(rec.ID) // the next key has its own
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), NextGeneration: true, Last: last}
 
 	case wire.Rejected:
@@ -227,7 +231,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(delay), Last: last}
 
 	case wire.NotAuthored:
-		if d.foreign.met(rec.ID) && d.controlRead(ctx, t.c).Authored {
+		if run := d.foreign.met(rec.ID); run.count >= slowTries && time.Since(run.since) >= slowFor && d.controlRead(ctx, t.c).Authored {
 			d.foreign.forget(rec.ID)
 			return outbox.Settlement{To: outbox.Blocked, Last: last, Result: t.reason("not_from_flavoso",
 				"something between here and Flavoso answers in its place")}
@@ -280,22 +284,38 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 	case GivenUp:
 		return t.final(outbox.Settlement{To: outbox.Abandoned, Last: last, Result: t.found("given_up", f)})
 	case Open:
-		if t.firstSurprise(v) && !t.d.cfg.Policy.Asks(t.rec) {
-			return t.lookAgain(last)
+		if t.d.cfg.Policy.Asks(t.rec) {
+			break // whoever decides it knows better than a second look
+		}
+		if wait := t.surprised(v); wait > 0 {
+			return t.lookAgain(wait, last)
 		}
 	}
 	return t.rejected(x, v, last)
 }
 
-// firstSurprise reports whether a refusal that an unfinished request could explain is met for the first
-// time by an operation that must not be done twice.
-func (t *try) firstSurprise(v wire.Verdict) bool {
-	return !t.rec.RepeatSafe && (v.Code == wire.CodeConflict || v.Code == wire.CodeKeyReused) &&
-		(t.rec.Last == nil || t.rec.Last.Code != v.Code)
+// surprised returns how long to wait before looking again, when a refusal that an unfinished request could
+// explain is met by an operation that must not be done twice; 0 = that request is over by now. The time
+// since the first surprise decides, so that looks which Wake made early do not count as waiting.
+func (t *try) surprised(v wire.Verdict) time.Duration {
+	if t.rec.RepeatSafe || v.Code != wire.CodeConflict && v.Code != wire.CodeKeyReused {
+		return 0
+	}
+	waited := time.Since(t.d.surprises.met(t.rec.ID).since)
+	return max(min(leaseOver-waited, max(secondLook, waited)), 0)
 }
 
-func (t *try) lookAgain(last *outbox.Attempt) outbox.Settlement {
-	return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(secondLook), Last: last}
+func (t *try) lookAgain(wait time.Duration, last *outbox.Attempt) outbox.Settlement {
+	return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(wait), Last: last}
+}
+
+// wasTaken reports whether every attempt so far found the key taken: what is there was somebody else's doing.
+func (t *try) wasTaken() bool {
+	last := t.rec.Last
+	if last == nil || last.Code != wire.CodeKeyReused {
+		return false
+	}
+	return last.N == 1 && t.rec.Attempts == 2 || t.d.surprises.count(t.rec.ID) == t.rec.Attempts-1
 }
 
 // notHeard settles an attempt that was turned away for its token: it did not happen. Where it was the one

@@ -20,6 +20,7 @@ func (d *Dispatcher) look() (time.Time, error) {
 	d.mu.Lock()
 	now := d.cfg.Now()
 	next = earlier(next, d.superviseLocked(now))
+	next = earlier(next, d.searchLocked(now))
 	shares := d.sharesLocked(now)
 	d.mu.Unlock()
 	for _, s := range shares {
@@ -110,7 +111,6 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 	for _, rec := range recs {
 		if rec.State != outbox.Expired {
 			started = append(started, rec)
-			d.working[rec.ID] = struct{}{}
 			d.jobs.Add(1)
 		}
 	}
@@ -172,11 +172,30 @@ func (d *Dispatcher) settlePlacesLocked(s share, taken int, started []outbox.Rec
 func (d *Dispatcher) claimFailed(err error) {
 	var unknown *outbox.SaveError
 	if errors.As(err, &unknown) {
-		d.mu.Lock()
-		d.doubtful = true
-		d.mu.Unlock()
+		d.doubt()
 	}
 }
+
+// stray notes a claim that was found and that nobody here holds: it was made by a step whose result stayed
+// unknown.
+func (d *Dispatcher) stray(rec *outbox.Record) {
+	d.mu.Lock()
+	ours := !rec.Claimed() || !rec.Claim.Until.IsZero() || d.working[rec.ID] == rec.Claim.Token
+	d.mu.Unlock()
+	if !ours {
+		d.doubt()
+	}
+}
+
+func (d *Dispatcher) doubt() {
+	d.mu.Lock()
+	d.doubtful = true
+	d.mu.Unlock()
+	d.Kick()
+}
+
+// doubtState is the name of a value that is never there.
+const doubtState = "doubt"
 
 // resolveDoubts gives back claims that were made by a step whose result stayed unknown. Nothing was sent
 // under them; without this their lanes would wait until the outbox is opened again. A claim with a lease
@@ -189,18 +208,40 @@ func (d *Dispatcher) resolveDoubts() error {
 	if !doubtful {
 		return nil
 	}
+	err := d.giveBackAll()
+	if err != nil {
+		d.mu.Lock()
+		d.doubtful = true
+		d.mu.Unlock()
+	}
+	if errors.Is(err, errUndecided) {
+		return nil // whoever works on it ends with a kick
+	}
+	return err
+}
+
+// errUndecided says that it cannot be told yet whose a claim is.
+var errUndecided = errors.New("dispatch: a claim may be about to be used")
+
+func (d *Dispatcher) giveBackAll() error {
+	// An engine that stopped at the failure shows what it holds once it can save again, and not before.
+	if err := d.engine.SaveState(d.ctx, "", doubtState, nil); err != nil {
+		return err
+	}
+	var undecided error
 	for name := range d.connections {
-		if err := d.giveBack(name); err != nil {
-			d.mu.Lock()
-			d.doubtful = true
-			d.mu.Unlock()
+		switch err := d.giveBack(name); {
+		case errors.Is(err, errUndecided):
+			undecided = err
+		case err != nil:
 			return err
 		}
 	}
-	return nil
+	return undecided
 }
 
 func (d *Dispatcher) giveBack(connection string) error {
+	var undecided error
 	for q := (outbox.Query{Connection: connection, States: []outbox.State{outbox.Sent}}); ; {
 		page, err := d.engine.List(d.ctx, q)
 		if err != nil {
@@ -210,7 +251,13 @@ func (d *Dispatcher) giveBack(connection string) error {
 		d.mu.Lock()
 		for i := range page.Records {
 			rec := &page.Records[i]
-			if _, ours := d.working[rec.ID]; rec.Claimed() && rec.Claim.Until.IsZero() && !ours {
+			if !rec.Claimed() || !rec.Claim.Until.IsZero() {
+				continue
+			}
+			switch token, working := d.working[rec.ID]; {
+			case working && token == "":
+				undecided = errUndecided
+			case token != rec.Claim.Token:
 				now := d.cfg.Now()
 				back = append(back, outbox.Settlement{ID: rec.ID, Claim: rec.Claim.Token, Now: now,
 					To: outbox.Queued, Due: now, NeverSent: true})
@@ -218,15 +265,17 @@ func (d *Dispatcher) giveBack(connection string) error {
 		}
 		d.mu.Unlock()
 		if len(back) > 0 {
-			if _, err := d.engine.Settle(d.ctx, back...); err != nil {
+			settled, err := d.engine.Settle(d.ctx, back...)
+			if err != nil {
 				return err
 			}
-			for _, s := range back {
-				d.waiters.wake(s.ID)
+			for i := range settled {
+				d.expiries.add(&settled[i].Record)
+				d.waiters.wake(back[i].ID)
 			}
 		}
 		if q.After = page.Next; page.Next == "" {
-			return nil
+			return undecided
 		}
 	}
 }

@@ -48,24 +48,25 @@ type Dispatcher struct {
 	jobs sync.WaitGroup // the loop, attempts and probes
 	kick chan struct{}  // makes the loop look again
 
-	clock    clock
-	waiters  waiters
-	expiries expiries
-	foreign  foreign
+	clock     clock
+	waiters   waiters
+	expiries  expiries
+	foreign   runs // answers that were not Flavoso's, since the last one that was
+	surprises runs // refusals that a request which is still under way could explain
 
 	mu          sync.Mutex
 	connections map[string]*connection
 	inflight    int
-	idle        chan struct{}       // receives when an attempt ends, for Shutdown
-	draining    bool                // no new claims
-	hurry       int                 // claims to make ahead of their time: Wake said that waiting is pointless
-	waking      bool                // a Wake is ending pauses
-	wakes       int                 // calls of Wake so far
-	hurryBy     time.Time           // also take what is due until then, however far ahead
-	fresh       []string            // operations to claim before all others, in order of arrival
-	working     map[string]struct{} // operations that are claimed here, or about to be
-	doubtful    bool                // a claim's commit failed: it may have been made all the same
-	searched    bool                // earlier processes' operations were looked through for such that expire
+	idle        chan struct{}     // receives when an attempt ends, for Shutdown
+	draining    bool              // no new claims
+	hurry       int               // claims to make ahead of their time: Wake said that waiting is pointless
+	waking      bool              // a Wake is ending pauses
+	wakes       int               // calls of Wake so far
+	hurryBy     time.Time         // also take what is due until then, however far ahead
+	fresh       []string          // operations to claim before all others, in order of arrival
+	working     map[string]string // operations that are claimed here, with the claim's token; "" = about to be
+	doubtful    bool              // a claim's commit failed: it may have been made all the same
+	searchAt    time.Time         // when to look for such that expire among earlier processes' operations
 }
 
 // New makes a dispatcher; Start sets it going.
@@ -84,7 +85,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		clock:       clock{uptime: cfg.Uptime, wall: cfg.Now},
 		waiters:     newWaiters(),
 		connections: map[string]*connection{},
-		working:     map[string]struct{}{},
+		working:     map[string]string{},
 	}
 	for _, c := range cfg.Connections {
 		conn := newConnection(c, cfg.Concurrency)
@@ -112,6 +113,7 @@ func bounded(policy func(attempt int) time.Duration) func(attempt int) time.Dura
 
 // Start begins to send.
 func (d *Dispatcher) Start() {
+	d.searchAt = time.Now().Add(searchAfter)
 	d.jobs.Go(d.loop)
 }
 
@@ -167,9 +169,12 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 		if err == nil && added.Decision == outbox.AddedNew && added.Record.Claimed() {
 			d.start(conn, added.Record)
 		} else {
+			d.release(conn, id, "")
 			d.claimFailed(err)
-			d.release(conn, id)
 		}
+	}
+	if err == nil && added.Decision == outbox.FoundOperation {
+		d.stray(&added.Record)
 	}
 	if err != nil {
 		return added, err
@@ -222,17 +227,19 @@ func (d *Dispatcher) reserve(connection, id string, urgent bool) *connection {
 	if _, twice := d.working[id]; twice || !c.able(now) && !(urgent && c.reachable(now)) {
 		return nil
 	}
-	d.working[id] = struct{}{}
+	d.working[id] = ""
 	d.inflight++
 	c.pace.inflight++
 	d.jobs.Add(1)
 	return c
 }
 
-// release gives a place back.
-func (d *Dispatcher) release(c *connection, id string) {
+// release gives a place back that was taken for a claim; token "" = for one that was not made.
+func (d *Dispatcher) release(c *connection, id, token string) {
 	d.mu.Lock()
-	delete(d.working, id)
+	if d.working[id] == token {
+		delete(d.working, id)
+	}
 	d.inflight--
 	c.pace.inflight--
 	d.mu.Unlock()
@@ -244,8 +251,11 @@ func (d *Dispatcher) release(c *connection, id string) {
 // start runs an attempt on a place that is already taken.
 func (d *Dispatcher) start(c *connection, rec outbox.Record) {
 	began := time.Now() // with its monotonic reading, which a record does not keep
+	d.mu.Lock()
+	d.working[rec.ID] = rec.Claim.Token
+	d.mu.Unlock()
 	go func() {
-		defer d.release(c, rec.ID)
+		defer d.release(c, rec.ID, rec.Claim.Token)
 		d.attempt(c, rec, began)
 	}()
 }
@@ -270,8 +280,8 @@ func (d *Dispatcher) loop() {
 	failures := 0
 	redate := redater{d: d}
 	for {
-		redate.pass()
 		next, err := d.look()
+		redate.pass()
 		switch {
 		case d.ctx.Err() != nil:
 			return
@@ -317,7 +327,6 @@ func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 		case d.draining:
 		case c.condition != online && c.probing:
 		case c.condition != online:
-			d.searchLocked(c, now)
 			at := c.next()
 			if now.Before(at) {
 				next = earlier(next, at)

@@ -15,19 +15,25 @@ import (
 type expiries struct {
 	mu   sync.Mutex
 	next expiryHeap
+	byID map[string]*expiry
 }
 
 type expiry struct {
-	at time.Time
-	id string
+	at    time.Time
+	id    string
+	index int // in the heap
 }
 
-type expiryHeap []expiry
+type expiryHeap []*expiry
 
 func (h expiryHeap) Len() int           { return len(h) }
 func (h expiryHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *expiryHeap) Push(x any)        { *h = append(*h, x.(expiry)) }
+func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+func (h *expiryHeap) Push(x any) {
+	e := x.(*expiry)
+	e.index = len(*h)
+	*h = append(*h, e)
+}
 func (h *expiryHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = slices.Delete(*h, len(*h)-1, len(*h))
@@ -37,14 +43,35 @@ func (h *expiryHeap) Pop() any {
 // add notes an operation that may expire, once or often.
 func (e *expiries) add(rec *outbox.Record) {
 	if !rec.Expires.IsZero() && rec.State == outbox.Queued {
-		e.push(expiry{rec.Expires, rec.ID})
+		e.push(rec.ID, rec.Expires)
 	}
 }
 
-func (e *expiries) push(x expiry) {
+// push notes that an operation is to be ended at a moment.
+func (e *expiries) push(id string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if x := e.byID[id]; x != nil {
+		x.at = at
+		heap.Fix(&e.next, x.index)
+		return
+	}
+	if e.byID == nil {
+		e.byID = map[string]*expiry{}
+	}
+	x := &expiry{at: at, id: id}
+	e.byID[id] = x
 	heap.Push(&e.next, x)
+}
+
+// drop forgets an operation that cannot expire any more.
+func (e *expiries) drop(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.byID[id]; x != nil {
+		delete(e.byID, id)
+		heap.Remove(&e.next, x.index)
+	}
 }
 
 // due takes out at most most operations whose time is over, and returns when the next one's is.
@@ -52,7 +79,9 @@ func (e *expiries) due(now time.Time, most int) (ids []string, next time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.next) > 0 && len(ids) < most && !now.Before(e.next[0].at) {
-		ids = append(ids, heap.Pop(&e.next).(expiry).id)
+		id := heap.Pop(&e.next).(*expiry).id
+		delete(e.byID, id)
+		ids = append(ids, id)
 	}
 	if len(e.next) > 0 {
 		next = e.next[0].at
@@ -65,9 +94,9 @@ const (
 	expireTogether = 64
 	// expireAgain is the pause after the storage refused to end one.
 	expireAgain = time.Second
-	// unableFor is how long a connection must have been unable to send before the operations of earlier
-	// processes are looked through for such that expire. Opening never does.
-	unableFor = time.Minute
+	// searchAfter is how long after the start the operations of earlier processes are looked through for
+	// such that expire. Opening never does, and most have been claimed or ended by then.
+	searchAfter = time.Minute
 )
 
 // expireDue ends what is pointless by now, and returns when to do it again.
@@ -91,15 +120,23 @@ func (d *Dispatcher) expire(id string) {
 	case errors.Is(err, outbox.ErrState), errors.Is(err, outbox.ErrNotFound), errors.Is(err, outbox.ErrClosed):
 	default:
 		d.log.Warn("flavoso.expire_failed", "operation", id, "error", err)
-		d.expiries.push(expiry{d.cfg.Now().Add(expireAgain), id})
+		d.expiries.push(id, d.cfg.Now().Add(expireAgain))
 	}
 }
 
 // ended tells of an operation that ended without an attempt.
 func (d *Dispatcher) ended(rec *outbox.Record) {
+	d.forget(rec.ID)
 	d.cfg.Observer.outcome(rec, true)
 	d.waiters.wake(rec.ID)
 	d.Kick()
+}
+
+// forget drops what is remembered of an operation that is over.
+func (d *Dispatcher) forget(id string) {
+	d.expiries.drop(id)
+	d.foreign.forget(id)
+	d.surprises.forget(id)
 }
 
 // findExpiries looks once for operations of earlier processes that may expire.
@@ -112,8 +149,9 @@ func (d *Dispatcher) findExpiries() {
 					d.log.Warn("flavoso.expiries_unread", "error", err)
 				}
 				d.mu.Lock()
-				d.searched = false
+				d.searchAt = time.Now().Add(searchAfter)
 				d.mu.Unlock()
+				d.Kick()
 				return
 			}
 			for i := range page.Records {
@@ -127,11 +165,16 @@ func (d *Dispatcher) findExpiries() {
 	d.Kick()
 }
 
-// searchLocked starts findExpiries when a connection has not been able to send for long.
-func (d *Dispatcher) searchLocked(c *connection, now time.Time) {
-	if d.searched || now.Sub(c.since) < unableFor {
-		return
+// searchLocked starts findExpiries when it is time to, and returns when that will be; zero = it was.
+func (d *Dispatcher) searchLocked(now time.Time) time.Time {
+	left := time.Until(d.searchAt)
+	switch {
+	case d.searchAt.IsZero() || d.draining:
+		return time.Time{}
+	case left > 0:
+		return now.Add(left)
 	}
-	d.searched = true
+	d.searchAt = time.Time{}
 	d.jobs.Go(d.findExpiries)
+	return time.Time{}
 }

@@ -29,7 +29,7 @@ type redater struct {
 	stepped bool      // the scan goes on because the clock was seen to step back
 }
 
-// pass looks at a page when it is time to.
+// pass looks at a page when it is time to. It comes after the first look, which nothing slow may delay.
 func (r *redater) pass() {
 	d := r.d
 	now, mono := d.cfg.Now().Round(0), time.Now()

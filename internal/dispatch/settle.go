@@ -55,10 +55,12 @@ func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbo
 		d.log.Error("flavoso.settle_failed", "operation", rec.ID, "error", s.Err)
 	}
 	d.cfg.Observer.attemptEnd(ctx, &rec, asked.Last)
-	if rec.State.Final() || rec.State.Parked() {
+	if rec.State.Waiting() {
+		d.expiries.add(&rec)
+	} else {
+		d.forget(rec.ID)
 		d.cfg.Observer.outcome(&rec, true)
 	}
-	d.expiries.add(&rec)
 	d.waiters.wake(rec.ID)
 	if s.Blocked > 0 {
 		d.waiters.wakeAll()
