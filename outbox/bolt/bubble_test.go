@@ -117,14 +117,13 @@ func TestResultsKeepTheirBodiesAgainWhenTheDiskHasRoom(t *testing.T) {
 		d := bolttest.NewDisk()
 		var o bolt.Options
 		d.Attach(&o)
-		e, err := bolt.Open(path, o)
-		require.NoError(t, err)
+		e := open(t, path, o)
 		for _, id := range []string{"a", "b", "c"} {
 			add(t, e, id)
 		}
 		claimed := claim(t, e, 3)
 		d.FailWith(bolttest.WriteData, 1, syscall.ENOSPC)
-		_, err = e.Add(ctx, addition("d"))
+		_, err := e.Add(ctx, addition("d"))
 		require.ErrorIs(t, err, outbox.ErrFull)
 		settle := func(i int) *outbox.Result {
 			out, err := e.Settle(ctx, outbox.Settlement{ID: claimed[i].ID, Claim: claimed[i].Claim.Token, Now: now,

@@ -58,6 +58,11 @@ type collection struct {
 	total     counts
 	hasTotal  bool
 	current   bool // what is collected now was in use
+
+	// Claims of this engine that were answered outlive the salvage: whoever has one is at work. One of a
+	// commit in doubt was given to nobody yet.
+	instance string
+	durable  uint64
 }
 
 func newCollection(p *pageFile) *collection {

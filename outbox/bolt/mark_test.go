@@ -25,12 +25,11 @@ func copyFile(t *testing.T, from, to string) {
 func TestABackupPutBackAfterAKillIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pos.outbox")
 	synctest.Test(t, func(t *testing.T) {
-		e, err := bolt.Open(path, bolt.Options{})
-		require.NoError(t, err)
+		e := open(t, path, bolt.Options{})
 		add(t, e, "a")
 		copyFile(t, path, path+".backup")
 		claimed := claim(t, e, 1)
-		_, err = e.Settle(ctx, outbox.Settlement{ID: "a", Claim: claimed[0].Claim.Token, Now: now, To: outbox.Succeeded})
+		_, err := e.Settle(ctx, outbox.Settlement{ID: "a", Claim: claimed[0].Claim.Token, Now: now, To: outbox.Succeeded})
 		require.NoError(t, err)
 		time.Sleep(bolt.MarkQuiet)
 		synctest.Wait()
@@ -51,8 +50,7 @@ func TestTheMarkIsWrittenOnceForManyCommitsAndNotAtRest(t *testing.T) {
 		d := bolttest.NewDisk()
 		var o bolt.Options
 		d.Attach(&o)
-		e, err := bolt.Open(path, o)
-		require.NoError(t, err)
+		e := open(t, path, o)
 		add(t, e, "first") // the first commit of all has its mark at once
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -80,6 +81,7 @@ func (e *Engine) salvage(cause error) error {
 		return err
 	}
 	c, _ := collect(pages)
+	c.instance, c.durable = e.tokens.instance, e.commits
 	return e.rebuild(c, cause)
 }
 
@@ -360,7 +362,9 @@ func (c *collection) record(seq uint64, t *txn, rep *Report) *entry {
 		requestErr = decodeRequest(seqKey(seq), c.read(q), &r.Record)
 	}
 	r.Seq, r.dueSeq = seq, 0
-	r.Claim = outbox.Claim{}
+	if !p.current || r.commit > c.durable || c.instance == "" || !strings.HasPrefix(r.Claim.Token, c.instance) {
+		r.Claim = outbox.Claim{}
+	}
 	if progressErr == nil && requestErr == nil {
 		r.WireKey = outbox.WireKey(r.Key, r.Generation)
 		c.whole(r, p.current, t, rep)
@@ -403,7 +407,11 @@ func (c *collection) whole(r *entry, current bool, t *txn, rep *Report) {
 		return
 	}
 	rep.Suspect++
+	claim := r.Claim
 	r.ApplySuspect()
+	if r.State.Waiting() {
+		r.Claim = claim // somebody here works on it, and will settle it
+	}
 	if !current && r.State.Waiting() && (r.Key == "" || !r.RepeatSafe) {
 		now := time.Now()
 		_ = r.ApplyChange(&outbox.Change{Action: outbox.Park, To: outbox.Uncertain, Now: now, Result: &outbox.Result{Reason: "salvaged"}})

@@ -100,7 +100,7 @@ func TestAClaimWhoseResultStayedUnknownIsWhatTheFileSays(t *testing.T) {
 	require.Len(t, claim(t, e, 5), 1)
 }
 
-func TestASalvageThatFailsLateIsToldAndVoidsItsClaims(t *testing.T) {
+func TestASalvageThatFailsLateIsToldAndKeepsClaims(t *testing.T) {
 	for _, p := range []bolt.Point{bolt.PointCopyRenamed, bolt.PointCopyDone} {
 		t.Run(string(p), func(t *testing.T) {
 			e, d, _ := onDisk(t)
@@ -115,22 +115,37 @@ func TestASalvageThatFailsLateIsToldAndVoidsItsClaims(t *testing.T) {
 			require.FileExists(t, e.Reports()[0].Aside)
 			out, err := e.Settle(ctx, outbox.Settlement{ID: "a", Claim: claimed[0].Claim.Token, Now: now, To: outbox.Queued, Due: now})
 			require.NoError(t, err)
-			require.ErrorIs(t, out[0].Err, outbox.ErrClaimLost)
-			require.Len(t, claim(t, e, 5), 2, "what was claimed before is free again")
+			require.NoError(t, out[0].Err)
+			require.True(t, out[0].Record.Suspect)
+			require.Len(t, claim(t, e, 5), 2)
 		})
 	}
 }
 
-func TestAVerdictReachesARecordThatWasSalvagedMeanwhile(t *testing.T) {
+func TestAClaimOutlivesTheSalvageOfItsFile(t *testing.T) {
 	e, d, _ := onDisk(t)
 	add(t, e, "a")
 	claimed := claim(t, e, 1)
 	foundDamaged(d)
 	add(t, e, "b")
 	require.Len(t, e.Reports(), 1)
+	others := claim(t, e, 5)
+	require.Len(t, others, 1)
+	require.Equal(t, "b", others[0].ID, "a is being worked on")
 	out, err := e.Settle(ctx, outbox.Settlement{ID: "a", Claim: claimed[0].Claim.Token, Now: now, To: outbox.Succeeded,
 		Last: &outbox.Attempt{N: 1, Start: now, End: now, Status: 200}, Result: &outbox.Result{Status: 200, Body: []byte("{}")}})
 	require.NoError(t, err)
 	require.NoError(t, out[0].Err)
-	require.Equal(t, map[outbox.State]int{outbox.Succeeded: 1, outbox.Queued: 1}, states(t, e))
+	require.Equal(t, map[outbox.State]int{outbox.Succeeded: 1, outbox.Sent: 1}, states(t, e))
+}
+
+// The commit of a claim reached the disk, nobody can tell, and the file has to be salvaged: the claim was
+// answered to nobody, and is made again.
+func TestAClaimOfACommitInDoubtIsMadeAgainAfterASalvage(t *testing.T) {
+	e, d, _ := onDisk(t)
+	add(t, e, "a")
+	d.Fail(bolttest.SyncMeta, 1)
+	d.FailAt(bolt.PointCopyBegin, 1, berrors.ErrInvalid)
+	require.Len(t, claim(t, e, 1), 1)
+	require.Len(t, e.Reports(), 1)
 }
