@@ -335,7 +335,10 @@ func (c *Client) flush(ctx context.Context, last uint64) error {
 		}
 		// What holds the operation up may begin while it is waited for: look again from time to time.
 		wait, cancel := context.WithTimeout(ctx, flushInterval)
-		_, err = c.dispatcher.Await(wait, oldest.ID)
+		rep, err := c.dispatcher.Await(wait, oldest.ID)
+		if err == nil && !rep.Durable {
+			<-wait.Done() // decided, and the storage does not take the verdict yet
+		}
 		cancel()
 		switch {
 		case ctx.Err() != nil:

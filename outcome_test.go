@@ -41,6 +41,13 @@ func (d *delivered) tags() []string {
 	return out
 }
 
+// outcomes returns what was given so far.
+func (d *delivered) outcomes() []Outcome {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]Outcome(nil), d.all...)
+}
+
 func (d *delivered) times(id string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,7 +198,7 @@ func TestOutcomesComeInLaneOrderAndOverRestarts(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(3 * time.Minute)
 		lanes := map[string][]string{}
-		for _, o := range got.all {
+		for _, o := range got.outcomes() {
 			require.Equal(t, 1, o.Revision)
 			require.True(t, o.Durable)
 			lanes[o.Lane] = append(lanes[o.Lane], o.Tag)
@@ -215,13 +222,13 @@ func TestEveryRevisionIsHandedOver(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(30 * time.Hour)
 		require.Equal(t, 1, got.times(p.ID()))
-		require.Equal(t, StateUncertain, got.all[0].State)
-		_, err = Result[thing](got.all[0])
+		require.Equal(t, StateUncertain, got.outcomes()[0].State)
+		_, err = Result[thing](got.outcomes()[0])
 		require.ErrorIs(t, err, ErrUncertain)
 		require.NoError(t, c.Operations.Resolve(t.Context(), p.ID(), Resolution{Decision: Done, Body: []byte(`{"id":"7"}`), Note: "seen in the back office"}))
 		synctest.Wait()
 		require.Equal(t, 2, got.times(p.ID()))
-		last := got.all[1]
+		last := got.outcomes()[1]
 		require.Equal(t, 2, last.Revision)
 		require.Equal(t, "seen in the back office", last.Note)
 		v, err := Result[thing](last)
