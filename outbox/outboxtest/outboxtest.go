@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ type Storage struct {
 
 // Run runs the suite. fresh makes empty storage, and is called many times.
 func Run(t *testing.T, fresh func(t testing.TB) Storage) {
-	for _, c := range cases {
+	for _, c := range slices.Concat(cases, lateCases) {
 		t.Run(c.name, func(t *testing.T) {
 			s := fresh(t)
 			c.run(t, newBench(t, s))
