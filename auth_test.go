@@ -150,6 +150,36 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+// TestReadWithANewTokenEndsThePause: the application's own read shows that there is a better token. One with
+// the refused token does not, and nothing is asked more often for it.
+func TestReadWithANewTokenEndsThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vault{current: "bad"}
+		s := &script{writes: []answer{done}, get: inStore, token: "good"}
+		c := newScripted(t, s, func(cfg *Config) { cfg.Token = v })
+		p := enqueue(t, NewCall[thing](c, "POST", "/things", nil))
+		time.Sleep(time.Hour)
+		require.True(t, c.Status().AuthRequired)
+		gets := s.count("GET")
+		for range 5 {
+			_, err := Get[thing](t.Context(), c, "/store", nil)
+			require.ErrorIs(t, err, ErrUnauthorized)
+		}
+		synctest.Wait()
+		require.True(t, c.Status().AuthRequired)
+		require.LessOrEqual(t, s.count("GET"), gets+11, "two requests a read, and the slow probe")
+
+		v.set("good")
+		began := time.Now()
+		_, err := Get[thing](t.Context(), c, "/store", nil)
+		require.NoError(t, err)
+		_, err = p.Wait(forHours(t, 1))
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), time.Second)
+		require.False(t, c.Status().AuthRequired)
+	})
+}
+
 // TestRefusalAfterARefusedToken: an expired token and then a conflict is an everyday case. The conflict is
 // a clean rejection: the first attempt did not happen.
 func TestRefusalAfterARefusedToken(t *testing.T) {

@@ -155,6 +155,15 @@ func (s *OperationsService) Resolve(ctx context.Context, id string, r Resolution
 	default:
 		return &ParamError{Field: "decision", Rule: "must be Done, SendAgain or Abandon"}
 	}
+	if r.Decision != SendAgain {
+		rec, err := s.client.engine.Get(ctx, id)
+		if err != nil {
+			return operationError(err)
+		}
+		if rec.WireKey == "" { // a late request of it must not overwrite what the lane writes next
+			c.LaneNotBefore = s.client.cfg.now().Add(s.client.cfg.attemptTimeout(len(rec.Request.Body)))
+		}
+	}
 	return s.set(ctx, c)
 }
 

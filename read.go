@@ -80,13 +80,18 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 	defer done()
 
 	var last *Attempt
-	x, v, attempts, err := c.sender.Read(ctx, target, c.cfg.token, wire.ReadOptions{
+	used := ""
+	token := func(ctx context.Context, rejected string) (token string, err error) {
+		used, err = c.cfg.token(ctx, rejected)
+		return used, err
+	}
+	x, v, attempts, err := c.sender.Read(ctx, target, token, wire.ReadOptions{
 		Delay:          c.cfg.Retry.Delay,
 		MaxAttempts:    o.attempts,
 		AttemptTimeout: c.cfg.AttemptTimeout,
 		SeenRequestID:  c.dispatcher.SeenRequestID(c.cfg.Connection),
 		OnAttempt: func(n int, x wire.Exchange, v wire.Verdict) {
-			c.dispatcher.Observe(c.cfg.Connection, v)
+			c.dispatcher.Observe(c.cfg.Connection, used, v)
 			last = &Attempt{N: n, Start: x.Start, End: x.End, Status: v.Status, Code: v.Code, RequestID: v.RequestID,
 				Err: v.Reason, NeverSent: v.NeverSent, RetryAfter: v.RetryAfter}
 		},

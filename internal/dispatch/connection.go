@@ -48,6 +48,7 @@ type connection struct {
 	strained      map[string]struct{} // lanes with an answer under strain since the last without
 	authored      bool                // an answer with Flavoso's request id was seen
 	rejectedToken string              // the token that Flavoso refused
+	renewedToken  string              // the token that last made it be probed early
 }
 
 // newConnection starts on line and wide open.
@@ -207,6 +208,17 @@ func (c *connection) probeDelay(delay delays) time.Duration {
 		return 30*time.Second + delay(c.probes+4)
 	}
 	return delay.patient(c.probes)
+}
+
+// renewed has a connection whose token was refused probed now, once for each other token that a read has
+// shown to be good. Whether it is good for the connection's operations the probe tells.
+func (c *connection) renewed(token string, v wire.Verdict) bool {
+	good := v.Authored && v.Class != wire.Unauthorized && v.Class != wire.Forbidden
+	if c.condition != unauthorized || !good || token == c.rejectedToken || token == c.renewedToken {
+		return false
+	}
+	c.renewedToken, c.nextProbe = token, time.Time{}
+	return true
 }
 
 // pause notes that Flavoso asked not to be called before until.

@@ -24,13 +24,20 @@ func (d *Dispatcher) judge(c *connection, lane string, x wire.Exchange, f wire.F
 	return v
 }
 
-// Observe draws a connection's conclusions from an answer to a read that somebody else made.
-func (d *Dispatcher) Observe(connection string, v wire.Verdict) {
+// Observe draws a connection's conclusions from an answer to a read that somebody else made with token.
+func (d *Dispatcher) Observe(connection, token string, v wire.Verdict) {
 	d.mu.Lock()
 	c := d.connections[connection]
 	d.mu.Unlock()
-	if c != nil {
-		d.observe(c, "", v)
+	if c == nil {
+		return
+	}
+	d.observe(c, "", v)
+	d.mu.Lock()
+	renewed := c.renewed(token, v)
+	d.mu.Unlock()
+	if renewed {
+		d.Kick()
 	}
 }
 
