@@ -168,11 +168,14 @@ func (d *Dispatcher) settlePlacesLocked(s share, taken int, started []outbox.Rec
 	}
 }
 
-// claimFailed notes that claims may have been made that nobody here knows of.
+// claimFailed notes that claims may have been made that nobody here knows of. When to see to them is the
+// caller's: the loop has its pause after a failure.
 func (d *Dispatcher) claimFailed(err error) {
 	var unknown *outbox.SaveError
 	if errors.As(err, &unknown) {
-		d.doubt()
+		d.mu.Lock()
+		d.doubtful = true
+		d.mu.Unlock()
 	}
 }
 
@@ -181,17 +184,11 @@ func (d *Dispatcher) claimFailed(err error) {
 func (d *Dispatcher) stray(rec *outbox.Record) {
 	d.mu.Lock()
 	ours := !rec.Claimed() || !rec.Claim.Until.IsZero() || d.working[rec.ID] == rec.Claim.Token
+	d.doubtful = d.doubtful || !ours
 	d.mu.Unlock()
 	if !ours {
-		d.doubt()
+		d.Kick()
 	}
-}
-
-func (d *Dispatcher) doubt() {
-	d.mu.Lock()
-	d.doubtful = true
-	d.mu.Unlock()
-	d.Kick()
 }
 
 // doubtState is the name of a value that is never there.

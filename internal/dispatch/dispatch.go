@@ -171,6 +171,7 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 		} else {
 			d.release(conn, id, "")
 			d.claimFailed(err)
+			d.Kick()
 		}
 	}
 	if err == nil && added.Decision == outbox.FoundOperation {
