@@ -85,7 +85,8 @@ func TestADrainedFileGetsSmallAgainByItself(t *testing.T) {
 	for i := range 70 { // the engine looks every 64 commits
 		add(t, e, fmt.Sprintf("after-%d", i))
 	}
-	require.Eventually(t, func() bool { return size(t, path) < 4<<20 }, 20*time.Second, time.Millisecond, "from %d bytes", full)
+	// Where in the drain it looks is chance: a file that got small half-way is left alone then.
+	require.Eventually(t, func() bool { return size(t, path) < bolt.CompactFrom }, 20*time.Second, time.Millisecond, "from %d bytes", full)
 	require.Equal(t, map[outbox.State]int{outbox.Queued: 70}, states(t, e))
 	require.NoError(t, e.Close())
 	e = open(t, path, bolt.Options{})

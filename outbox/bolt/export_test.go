@@ -80,3 +80,6 @@ func (e *Engine) Walked(q outbox.Query) (n int) {
 	})
 	return n
 }
+
+// CompactFrom is the size below which a file is left alone.
+const CompactFrom = compactFrom
