@@ -339,13 +339,14 @@ func (c *Client) flush(ctx context.Context, last uint64) error {
 		if err == nil && !rep.Durable {
 			<-wait.Done() // decided, and the storage does not take the verdict yet
 		}
+		over := wait.Err() != nil
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return dispatch.ContextError(ctx)
 		case errors.Is(err, dispatch.ErrStopped):
 			return ErrStopped
-		case err != nil && wait.Err() == nil && !errors.Is(err, outbox.ErrNotFound):
+		case err != nil && !over && !errors.Is(err, outbox.ErrNotFound):
 			return err
 		}
 	}
