@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,7 +224,7 @@ func TestCancel(t *testing.T) {
 		refuse.Remove()
 		s.Wake()
 		s.srv.Inject(mockserver.DropResponse().On("POST", "/orders/{id}/accept").Times(1))
-		s.srv.Inject(mockserver.Status(503).On("POST", "/orders/{id}/accept"))
+		s.srv.Inject(mockserver.Status(503).On("POST", "/orders/{id}/accept").Optional())
 		id := s.srv.AddOrder(store, mockserver.Order{})
 		time.Sleep(5 * time.Second)
 		p, err := s.Orders.Accept(id, AcceptParams{}).Enqueue(t.Context())
@@ -251,10 +252,11 @@ func TestResolve(t *testing.T) {
 		for name, to := range want {
 			t.Run(string(from)+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					works := from == StateSucceeded || from == StateRejected || from == StateBlocked
+					var works atomic.Bool
+					works.Store(from == StateSucceeded || from == StateRejected || from == StateBlocked)
 					api := &fakeAPI{
 						before: func(r *http.Request) error {
-							if !works && strings.HasSuffix(r.URL.Path, "/x") {
+							if !works.Load() && strings.HasSuffix(r.URL.Path, "/x") {
 								return errors.New("reset")
 							}
 							return nil
@@ -293,7 +295,7 @@ func TestResolve(t *testing.T) {
 						return
 					}
 					require.NoError(t, err)
-					works = true
+					works.Store(true)
 					time.Sleep(time.Second)
 					o, err := c.Operations.Get(ctx, p.ID())
 					require.NoError(t, err)

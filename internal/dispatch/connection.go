@@ -41,6 +41,7 @@ type connection struct {
 	condition     condition
 	since         time.Time // since when it is not online
 	probes        int       // probes made since then
+	woken         bool      // Wake was called since then
 	nextProbe     time.Time
 	probing       bool
 	pausedUntil   time.Time           // Flavoso asked to wait until then
@@ -98,17 +99,19 @@ func (c *connection) down(cond condition, now time.Time, delay time.Duration) {
 	if c.condition == cond {
 		return
 	}
-	c.condition, c.since, c.probes = cond, now, 0
+	c.condition, c.since, c.probes, c.woken = cond, now, 0, false
 	c.nextProbe = now.Add(delay)
 }
 
 // up takes it back on line, carefully. After an outage everybody comes back: the longer it was, the longer
-// the time over which the devices spread what has piled up. Who has somebody waiting does not wait for that.
+// the time over which the devices spread what has piled up. Who has somebody waiting, or was woken, does not
+// wait for that.
 func (c *connection) up(now time.Time) {
 	if c.condition != online {
-		if away := min(now.Sub(c.since)/10, longestSpread); c.condition == offline && away > 0 {
+		if away := min(now.Sub(c.since)/10, longestSpread); c.condition == offline && away > 0 && !c.woken {
 			c.restUntil = now.Add(rand.N(away))
 		}
+		c.woken = false
 		c.condition, c.since = online, time.Time{}
 		c.pace.restart(now)
 		c.budget.restart(c.probes)

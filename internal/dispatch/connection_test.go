@@ -89,3 +89,25 @@ func TestTokensAskAgainWhenNothingBetterCame(t *testing.T) {
 	}
 	require.Equal(t, []string{"same", "same", "same"}, asked)
 }
+
+// TestAWokenConnectionComesBackAtOnce: devices spread their return after an outage, but not one whose owner
+// says that the network is back.
+func TestAWokenConnectionComesBackAtOnce(t *testing.T) {
+	begin := time.Now()
+	for _, woken := range []bool{false, true} {
+		rested := 0
+		for range 100 {
+			c := newConnection(Connection{Name: "a"}, 4)
+			c.down(offline, begin, time.Second)
+			c.woken = woken
+			back := begin.Add(24 * time.Hour)
+			c.up(back)
+			if !c.able(back) {
+				rested++
+			}
+			require.True(t, c.reachable(back))
+			require.True(t, c.able(back.Add(longestSpread)))
+		}
+		require.Equal(t, !woken, rested > 0)
+	}
+}

@@ -20,7 +20,7 @@ const (
 func (d *Dispatcher) Wake() {
 	d.mu.Lock()
 	for _, c := range d.connections {
-		c.nextProbe, c.restUntil = time.Time{}, time.Time{}
+		c.nextProbe, c.restUntil, c.woken = time.Time{}, time.Time{}, c.condition != online
 	}
 	d.wakes++
 	d.hurry = d.cfg.Concurrency // the first few at once, before the others are found
