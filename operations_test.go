@@ -256,6 +256,7 @@ func TestResolve(t *testing.T) {
 					works.Store(from == StateSucceeded || from == StateRejected || from == StateBlocked)
 					api := &fakeAPI{
 						before: func(r *http.Request) error {
+							time.Sleep(time.Millisecond) // until everything is saved
 							if !works.Load() && strings.HasSuffix(r.URL.Path, "/x") {
 								return errors.New("reset")
 							}
