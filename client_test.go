@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -425,9 +426,10 @@ func TestTokenIsRefreshedOnceAndNeverStored(t *testing.T) {
 
 func TestRefusedTokenPausesAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		token := "wrong"
+		var token atomic.Value
+		token.Store("wrong")
 		s := newTill(t, func(c *Config) {
-			c.Token = TokenFunc(func(context.Context, TokenRequest) (string, error) { return token, nil })
+			c.Token = TokenFunc(func(context.Context, TokenRequest) (string, error) { return token.Load().(string), nil })
 		})
 		id := s.srv.AddOrder(store, mockserver.Order{AcceptBy: time.Now().Add(24 * time.Hour)})
 		_, err := s.Orders.Accept(id, AcceptParams{}).Do(t.Context())
@@ -437,7 +439,7 @@ func TestRefusedTokenPausesAndLosesNothing(t *testing.T) {
 		require.ErrorAs(t, s.Flush(t.Context()), &held)
 		require.True(t, held.AuthRequired)
 
-		token = s.srv.Token(store)
+		token.Store(s.srv.Token(store))
 		s.Wake()
 		time.Sleep(time.Minute)
 		require.NoError(t, s.Flush(t.Context()))
