@@ -152,11 +152,17 @@ type ClaimRequest struct {
 	Scope
 	Mark
 	Limit int // at most so many records, one per lane
+	// PerConnection bounds how many records of one connection a claim takes, those of First included, so that
+	// a busy connection leaves places to others; 0 = no bound.
+	PerConnection int
 	// DueBy takes heads that fall due until then ahead of their time; zero = Now. Somebody knows that
 	// waiting has become pointless. It does not shorten a lane's hold.
 	DueBy time.Time
 	First []string // IDs to take before all others, in this order, when they are claimable lane heads
 }
+
+// Full reports whether a claim that has taken n records of a connection takes no more of it.
+func (c *ClaimRequest) Full(n int) bool { return c.PerConnection > 0 && n >= c.PerConnection }
 
 // Until returns the moment up to which heads are due.
 func (c *ClaimRequest) Until() time.Time {

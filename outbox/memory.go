@@ -301,9 +301,11 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 	defer m.mu.Unlock()
 	var out []Record
 	taken := map[*memLane]bool{}
+	count := map[string]int{} // by connection
 	take := func(l *memLane) {
 		r := l.recs[0]
 		taken[l] = true
+		count[r.Connection]++
 		_ = m.change(r, q.Now, func() error {
 			if r.PastExpiry(q.Now) {
 				r.ApplyExpire(q.Now)
@@ -315,10 +317,13 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 		out = append(out, *r.Clone())
 	}
 	held := func(l *memLane) bool { return !HeldUntil(q.Now, l.notBefore).IsZero() }
+	includes := func(connection string) bool {
+		return q.Scope.Includes(connection) && !q.Full(count[connection])
+	}
 	until := q.Until()
 	for _, id := range q.First {
 		r := m.recs[id]
-		if r == nil || len(out) >= q.Limit || !q.Scope.Includes(r.Connection) {
+		if r == nil || len(out) >= q.Limit || !includes(r.Connection) {
 			continue
 		}
 		l := m.conns[r.Connection].lanes[r.Lane]
@@ -327,7 +332,7 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 		}
 	}
 	for len(out) < q.Limit {
-		l := m.nextDue(q.Scope, taken)
+		l := m.nextDue(includes, taken)
 		if l == nil || l.due.After(until) {
 			break
 		}
@@ -343,11 +348,11 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 	return out, nil
 }
 
-// nextDue returns the lane whose head falls due first, of those in scope and not in skip.
-func (m *memory) nextDue(s Scope, skip map[*memLane]bool) *memLane {
+// nextDue returns the lane whose head falls due first, of the connections to include and not in skip.
+func (m *memory) nextDue(includes func(connection string) bool, skip map[*memLane]bool) *memLane {
 	var best *memLane
 	for name, c := range m.conns {
-		if !s.Includes(name) {
+		if !includes(name) {
 			continue
 		}
 		for _, l := range c.due.first(skip) {
@@ -475,7 +480,7 @@ func (m *memory) NextDue(ctx context.Context, s Scope) (time.Time, bool, error) 
 		return time.Time{}, false, err
 	}
 	defer m.mu.Unlock()
-	l := m.nextDue(s, nil)
+	l := m.nextDue(s.Includes, nil)
 	if l == nil {
 		return time.Time{}, false, nil
 	}

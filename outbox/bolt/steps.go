@@ -160,8 +160,10 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 	var out []outbox.Record
 	type lane struct{ connection, name string }
 	taken := map[lane]bool{}
+	count := map[string]int{} // by connection
 	take := func(r *entry) {
 		taken[lane{r.Connection, r.Lane}] = true
+		count[r.Connection]++
 		_ = t.change(r, q.Now, func(o *outbox.Record) error {
 			if o.PastExpiry(q.Now) {
 				o.ApplyExpire(q.Now)
@@ -179,7 +181,7 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 		}
 		r := t.find(id, true)
 		if r == nil || !r.State.Waiting() || r.dueSeq == 0 || r.Claimed() || !q.Scope.Includes(r.Connection) ||
-			r.Due.After(until) || taken[lane{r.Connection, r.Lane}] || t.held(r, q.Now) {
+			q.Full(count[r.Connection]) || r.Due.After(until) || taken[lane{r.Connection, r.Lane}] || t.held(r, q.Now) {
 			continue
 		}
 		take(r)
@@ -193,6 +195,9 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 	for _, h := range t.dueHeads(q.Scope, until, q.Limit+len(out), skip) {
 		if len(out) >= q.Limit {
 			break
+		}
+		if q.Full(count[h.connection]) {
+			continue
 		}
 		r := t.load(h.seq, h.connection, true)
 		if !r.State.Waiting() || r.dueSeq == 0 || taken[lane{r.Connection, r.Lane}] {

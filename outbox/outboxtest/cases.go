@@ -100,6 +100,23 @@ var cases = []rule{
 		b.ok(err, "Claim")
 		b.want(len(none), 0, "an empty list of connections selects none")
 	}},
+	{"a claim takes so many of one connection and then of others", func(t *testing.T, b *bench) {
+		for _, id := range []string{"x1", "x2", "x3", "y1"} {
+			a := rec(id, "lane "+id)
+			a.Record.Connection = id[:1]
+			b.add(a)
+			b.now = b.now.Add(time.Second)
+		}
+		for _, want := range [][]string{{"x3", "y1"}, {"x1"}, {"x2"}} {
+			out, err := b.Claim(ctx, outbox.ClaimRequest{Mark: b.mark(), Limit: 9, PerConnection: 1, First: []string{"x3"}})
+			b.ok(err, "Claim")
+			var ids []string
+			for _, r := range out {
+				ids = append(ids, r.ID)
+			}
+			b.want(ids, want, "claimed")
+		}
+	}},
 	{"what is rescheduled is due then, and not before", func(t *testing.T, b *bench) {
 		b.add(rec("a", "lane"))
 		b.claim(1)

@@ -147,6 +147,9 @@ func (w *walk) claim(rt *rapid.T) {
 	if len(w.m.recs) > 0 && rapid.Bool().Draw(rt, "with first") {
 		q.First = []string{rapid.SampledFrom(w.m.recs).Draw(rt, "first").ID}
 	}
+	if rapid.IntRange(0, 3).Draw(rt, "bounded") == 0 {
+		q.PerConnection = rapid.IntRange(1, 2).Draw(rt, "per connection")
+	}
 	if rapid.Bool().Draw(rt, "hurried") {
 		q.DueBy = w.now.Add(time.Minute)
 	}
@@ -155,11 +158,16 @@ func (w *walk) claim(rt *rapid.T) {
 	if err != nil {
 		w.fatal("Claim: %v", err)
 	}
-	if want := min(q.Limit, len(due)); len(got) != want {
+	if want := min(q.Limit, allowed(&q, due)); len(got) != want {
 		w.fatal("Claim: %d records, model says %d", len(got), want)
 	}
 	var last time.Time
+	count := map[string]int{}
 	for i, g := range got {
+		if q.Full(count[g.Connection]) {
+			w.fatal("Claim: too many of %s", g.Connection)
+		}
+		count[g.Connection]++
 		j := slices.IndexFunc(due, func(r *outbox.Record) bool { return r.ID == g.ID })
 		if j < 0 {
 			w.fatal("Claim: %s is not due", g.ID)
@@ -186,9 +194,22 @@ func (w *walk) claim(rt *rapid.T) {
 		})
 		w.same("Claim", g, *r.Clone(), nil, nil)
 	}
+	due = slices.DeleteFunc(due, func(r *outbox.Record) bool { return q.Full(count[r.Connection]) })
 	if len(due) > 0 && len(got) > 0 && due[0].Due.Before(last) {
 		w.fatal("Claim: %s, due earlier, was passed over", due[0].ID)
 	}
+}
+
+// allowed returns how many of the due records a claim without a limit takes.
+func allowed(q *outbox.ClaimRequest, due []*outbox.Record) (n int) {
+	count := map[string]int{}
+	for _, r := range due {
+		if !q.Full(count[r.Connection]) {
+			count[r.Connection]++
+			n++
+		}
+	}
+	return n
 }
 
 func (w *walk) settle(rt *rapid.T) {
