@@ -8,10 +8,10 @@ import (
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
-// Hooks are functions that are told what happens, for metrics and traces. They are called while the work
-// waits for them, with no lock held, must return soon, and must not close the client; nil = off. They must not call Close or Shutdown,
-// which wait for the work. A panic inside is logged and changes nothing. What they are given may hold guests'
-// data in its bodies, and never holds a token.
+// Hooks are functions that are told what happens, for metrics and traces; package otelflavoso of the telemetry
+// module fills them for OpenTelemetry. They are called while the work waits for them, with no lock held, and
+// must return soon; nil = off. They must not call Close or Shutdown, which wait for the work. A panic inside is
+// logged and changes nothing. What they are given may hold guests' data in its bodies, and never holds a token.
 type Hooks struct {
 	// Saved is called when a new operation is durable; not for EnqueueTx, where the transaction decides.
 	Saved func(ctx context.Context, o Outcome)
@@ -19,7 +19,11 @@ type Hooks struct {
 	// returns, so that a transport can continue a trace; its deadline and end stay the client's own.
 	AttemptStart func(ctx context.Context, o Outcome) context.Context
 	// AttemptEnd is called after each attempt is settled, with AttemptStart's context. a is nil when the
-	// claim ended without one, e.g. because the wish was found fulfilled.
+	// claim ended without one, e.g. because the wish was found fulfilled. a.Verdict says what the answer
+	// meant: success, success_cut (the body broke off), in_progress (F8), conflict, key_reused, rejected,
+	// unauthorized, forbidden, retry (408, 425, 429, 5xx), not_authored (somebody between here and Flavoso
+	// answered), broken (nobody did), or "" when no request was made. It is not called when the storage did
+	// not take what came of the attempt until the client closed.
 	AttemptEnd func(ctx context.Context, o Outcome, a *Attempt)
 	// Finished is called when an operation has become final or parked, by an answer or otherwise. It is
 	// called twice for a verdict that could not be saved at first: with Durable false, and when it is.

@@ -93,7 +93,7 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 		OnAttempt: func(n int, x wire.Exchange, v wire.Verdict) {
 			c.dispatcher.Observe(c.cfg.Connection, used, v)
 			last = &Attempt{N: n, Start: x.Start, End: x.End, Status: v.Status, Code: v.Code, RequestID: v.RequestID,
-				Err: v.Reason, NeverSent: v.NeverSent, RetryAfter: v.RetryAfter}
+				Err: v.Reason, NeverSent: v.NeverSent, RetryAfter: v.RetryAfter, Verdict: v.Class.String()}
 		},
 	})
 	if o.response != nil && v.Status != 0 {

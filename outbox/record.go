@@ -114,6 +114,9 @@ type Attempt struct {
 	Err        string    // why there was no usable answer, in words; holds neither tokens nor bodies
 	NeverSent  bool      // provably never reached a peer
 	RetryAfter time.Duration
+	// Verdict is what the attempt meant, for whoever watches attempts: "success", "retry", "broken" …; "" =
+	// no request was made. It is not kept with the record.
+	Verdict string
 }
 
 // Result is the outcome of an operation as far as it is known.

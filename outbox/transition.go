@@ -106,7 +106,7 @@ func (r *Record) ApplySettlement(s *Settlement) error {
 	}
 	if s.Last != nil {
 		last := *s.Last
-		last.Start, last.End = wall(last.Start), wall(last.End)
+		last.Start, last.End, last.Verdict = wall(last.Start), wall(last.End), ""
 		r.Last = &last
 	}
 	if s.Result != nil {

@@ -95,7 +95,9 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	x := d.cfg.Sender.SendGated(ctx, rec.Request, rec.WireKey, token, func() bool { return !t.stale() })
 	switch {
 	case errors.Is(x.Err, wire.ErrWithheld):
-		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: t.answered(x, wire.Verdict{})}
+		last := t.answered(x, wire.Verdict{})
+		last.Verdict = ""
+		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: last}
 	case errors.Is(x.Err, wire.ErrBadToken):
 		return t.noToken("the token source gave a token that no header can carry")
 	case errors.Is(x.Err, wire.ErrBadRequest):
@@ -396,7 +398,7 @@ func (t *try) last(why string) *outbox.Attempt {
 // answered is the attempt as data.
 func (t *try) answered(x wire.Exchange, v wire.Verdict) *outbox.Attempt {
 	a := &outbox.Attempt{N: t.rec.Attempts, Start: x.Start, End: x.End, Status: x.Status, Code: v.Code,
-		RequestID: v.RequestID, NeverSent: x.NeverSent, RetryAfter: v.RetryAfter}
+		RequestID: v.RequestID, NeverSent: x.NeverSent, RetryAfter: v.RetryAfter, Verdict: v.Class.String()}
 	if x.Err != nil {
 		a.Err = x.Err.Error()
 	}
