@@ -72,6 +72,14 @@ type Engine interface {
 	Close() error
 }
 
+// Shared reports whether several processes may have the engine's storage open at once. Its claims then end
+// by themselves with their lease ([Mark]), and what others do shows up without being told. An engine says
+// so with a method Shared() bool; one without it has its storage to itself.
+func Shared(e Engine) bool {
+	s, ok := e.(interface{ Shared() bool })
+	return ok && s.Shared()
+}
+
 // Addition is what Add is asked to save.
 type Addition struct {
 	// Record holds the frozen part. The engine fills Seq, Generation and WireKey, the state, and Due with
@@ -251,6 +259,8 @@ type Query struct {
 	ByOutcome bool
 	// Unacked leaves out outcomes that the application has taken over.
 	Unacked bool
+	// ExpiringBefore leaves out all but queued records that expire before then; zero = all.
+	ExpiringBefore time.Time
 	// After continues behind a page's Next.
 	After string
 	Limit int // at most so many; 0 = 100

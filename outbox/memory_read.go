@@ -25,7 +25,8 @@ func (q *Query) Matches(r *Record) bool {
 		q.Key != "" && r.Key != q.Key,
 		q.States != nil && !slices.Contains(q.States, r.State),
 		q.ByOutcome && r.OutcomeSeq == 0,
-		q.Unacked && !r.Unacked():
+		q.Unacked && !r.Unacked(),
+		!q.ExpiringBefore.IsZero() && (r.State != Queued || r.Expires.IsZero() || !r.Expires.Before(q.ExpiringBefore)):
 		return false
 	}
 	return true

@@ -296,6 +296,9 @@ func (s *sealed) List(ctx context.Context, q Query) (Page, error) {
 	return p, err
 }
 
+// Shared says what the engine below says; see [Shared].
+func (s *sealed) Shared() bool { return Shared(s.Engine) }
+
 // LoadState implements Engine.
 func (s *sealed) LoadState(ctx context.Context, connection, name string) ([]byte, error) {
 	v, err := s.Engine.LoadState(ctx, connection, name)

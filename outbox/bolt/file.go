@@ -176,7 +176,7 @@ func initialize(tx *bbolt.Tx, h header) error {
 	}
 	meta := tx.Bucket([]byte(places[bMeta].bucket))
 	f := newFrame(tagFormat, 8)
-	f.uint(formatVersion)
+	f.uint(FormatVersion)
 	if err := meta.Put(formatKey, f.finishFrame(formatKey)); err != nil {
 		return err
 	}
@@ -201,8 +201,8 @@ func checkFormatValue(v []byte) error {
 		return err
 	}
 	d := decoder{b: p}
-	if version := d.uint(); d.err == nil && version > formatVersion {
-		return fmt.Errorf("%w: format %d, this release knows up to %d; nothing was changed", outbox.ErrNewerFormat, version, formatVersion)
+	if version := d.uint(); d.err == nil && version > FormatVersion {
+		return fmt.Errorf("%w: format %d, this release knows up to %d; nothing was changed", outbox.ErrNewerFormat, version, FormatVersion)
 	}
 	return d.err
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
-// formatVersion is the newest layout of the file that this code reads and writes.
-const formatVersion = 1
+// FormatVersion is the newest layout of the file: what this release writes. It reads every older one.
+const FormatVersion = 1
 
 // Options are an engine's settings. The zero value is right for a till.
 type Options struct {
@@ -227,25 +227,31 @@ func (e *Engine) openExisting(whole, noMark bool) error {
 		return nil
 	}
 	e.id, e.commits = h.id, h.commits
-	why := ""
-	switch {
-	case roots < 2:
-		// Two roots take turns, so that one is whole at any moment. If the other was torn by a power cut
-		// its commit was never answered; if it was damaged, an answered one is gone.
-		why = "one of two roots is unreadable: the last commit may be gone"
-	case noMark && h.commits > 0:
-		why = "no mark beside the file: it may be a copy"
-	case !noMark && e.mark.id != h.id:
-		why = "the mark beside the file is another outbox's"
-	case !noMark && e.mark.commits > h.commits:
-		why = "the file is older than the mark beside it: it was restored"
-	default:
+	why := doubt(roots, e.mark, noMark, h)
+	if why == "" {
 		return nil
 	}
 	if err = e.suspect(why); isDamage(err) {
 		return e.salvage(err)
 	}
 	return err
+}
+
+// doubt says why the file may not show the last that this outbox knew; "" = it does.
+func doubt(roots int, m mark, noMark bool, h header) string {
+	switch {
+	case roots < 2:
+		// Two roots take turns, so that one is whole at any moment. If the other was torn by a power cut
+		// its commit was never answered; if it was damaged, an answered one is gone.
+		return "one of two roots is unreadable: the last commit may be gone"
+	case noMark && h.commits > 0:
+		return "no mark beside the file: it may be a copy"
+	case !noMark && m.id != h.id:
+		return "the mark beside the file is another outbox's"
+	case !noMark && m.commits > h.commits:
+		return "the file is older than the mark beside it: it was restored"
+	}
+	return ""
 }
 
 // inspect looks at the file's pages without bbolt, which a damaged page can drive into endless recursion.
@@ -265,24 +271,33 @@ func (e *Engine) inspect(whole bool) (cause error, roots int, err error) {
 	if err := p.checkFormat(); err != nil {
 		return nil, roots, err
 	}
-	if roots == 0 {
-		return errors.New("both roots are unreadable"), 0, nil
+	cause, _ = examine(p, whole)
+	return cause, roots, nil
+}
+
+// examine says what is wrong with a file's pages; nil = nothing was found. With whole set every page and
+// value is looked at, and what was read is returned.
+func examine(p *pageFile, whole bool) (cause error, c *collection) {
+	if len(p.metas) == 0 {
+		return errors.New("both roots are unreadable"), nil
 	}
 	if int64(p.metas[0].pages)*p.page > p.size {
-		return errors.New("the file is cut short"), roots, nil
+		return errors.New("the file is cut short"), nil
 	}
 	if _, ok := p.free(p.metas[0]); !ok {
-		return errors.New("the list of free pages is unreadable"), roots, nil
+		return errors.New("the list of free pages is unreadable"), nil
 	}
-	if whole {
-		if c, clean := collect(p); !clean {
-			if p.bad == 0 && c.broken == 0 {
-				return errors.New("the indexes do not match the records"), roots, nil
-			}
-			return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), roots, nil
-		}
+	if !whole {
+		return nil, nil
 	}
-	return nil, roots, nil
+	c, clean := collect(p)
+	switch {
+	case clean:
+		return nil, c
+	case p.bad == 0 && c.broken == 0:
+		return errors.New("the indexes do not match the records"), c
+	}
+	return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), c
 }
 
 // suspect draws a line: every record that is unfinished now counts as sent since its creation.

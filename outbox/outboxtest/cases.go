@@ -117,6 +117,23 @@ var cases = []rule{
 			b.want(ids, want, "claimed")
 		}
 	}},
+	{"what expires soon can be listed", func(t *testing.T, b *bench) {
+		for id, after := range map[string]time.Duration{"soon": time.Minute, "claimed": time.Minute, "late": time.Hour, "never": 0} {
+			a := rec(id, "lane "+id)
+			if after > 0 {
+				a.Record.Expires = b.now.Add(after)
+			}
+			b.add(a)
+		}
+		b.want(b.claimIDs(1, "claimed"), []string{"claimed"}, "claimed")
+		page, err := b.List(ctx, outbox.Query{ExpiringBefore: b.now.Add(30 * time.Minute)})
+		b.ok(err, "List")
+		b.want(len(page.Records), 1, "listed")
+		b.want(page.Records[0].ID, "soon", "listed")
+	}},
+	{"it says whether its storage is shared", func(t *testing.T, b *bench) {
+		b.want(outbox.Shared(b.Engine), b.storage.Shared, "Shared")
+	}},
 	{"what is rescheduled is due then, and not before", func(t *testing.T, b *bench) {
 		b.add(rec("a", "lane"))
 		b.claim(1)
