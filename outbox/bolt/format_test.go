@@ -148,6 +148,15 @@ func TestGoldenFilesOfEveryFormatAreRead(t *testing.T) {
 	}
 }
 
+// putFormat changes what a closed outbox's file says of its format.
+func putFormat(t *testing.T, path string, value []byte) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("format"), value) }))
+	require.NoError(t, db.Close())
+}
+
 func TestANewerFormatIsRefusedAndLeftAlone(t *testing.T) {
 	for name, value := range map[string][]byte{
 		"a newer file":             bolt.FormatValue(formatNow+1, 1),
@@ -159,10 +168,7 @@ func TestANewerFormatIsRefusedAndLeftAlone(t *testing.T) {
 				e := open(t, path, bolt.Options{})
 				add(t, e, "a")
 				require.NoError(t, e.Close())
-				db, err := bbolt.Open(path, 0o600, nil)
-				require.NoError(t, err)
-				require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("format"), value) }))
-				require.NoError(t, db.Close())
+				putFormat(t, path, value)
 				if damaged {
 					// To this release everything newer looks damaged; it must not try to repair it.
 					f, err := os.OpenFile(path, os.O_RDWR, 0)
