@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/flavoso/flavoso-go/internal/inspect"
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -65,14 +66,29 @@ func (f OperationFilter) query(connection string) outbox.Query {
 // so the outbox may be of any size and may change meanwhile. It ends after the first error.
 func (s *OperationsService) List(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
+		for rec, err := range s.records(ctx, f) {
+			if err != nil {
+				yield(Operation{}, err)
+				return
+			}
+			if !yield(operationOf(rec), nil) {
+				return
+			}
+		}
+	}
+}
+
+// records walks over the records that f selects.
+func (s *OperationsService) records(ctx context.Context, f OperationFilter) iter.Seq2[*outbox.Record, error] {
+	return func(yield func(*outbox.Record, error) bool) {
 		for q := f.query(s.client.cfg.Connection); ; {
 			page, err := s.client.engine.List(ctx, q)
 			if err != nil {
-				yield(Operation{}, operationError(err))
+				yield(nil, operationError(err))
 				return
 			}
 			for i := range page.Records {
-				if !yield(operationOf(&page.Records[i]), nil) {
+				if !yield(&page.Records[i], nil) {
 					return
 				}
 			}
@@ -141,30 +157,26 @@ type Resolution struct {
 // Resolve decides an operation: a parked one, or, for Done and Abandon, one that waits. ErrState when it is
 // over already or is being sent at this moment.
 func (s *OperationsService) Resolve(ctx context.Context, id string, r Resolution) error {
-	c := outbox.Change{ID: id, Result: &outbox.Result{Reason: "resolved", Note: r.Note, Body: r.Body, At: s.client.cfg.now()}}
+	var action outbox.Action
 	switch r.Decision {
 	case Done:
-		c.Action = outbox.ResolveDone
+		action = outbox.ResolveDone
 		if len(r.Body) > 0 && !json.Valid(r.Body) {
 			return &ParamError{Field: "body", Rule: "must be JSON"}
 		}
 	case SendAgain:
-		c.Action, c.Result = outbox.ResolveSendAgain, nil
+		action = outbox.ResolveSendAgain
 	case Abandon:
-		c.Action, c.Result.Body = outbox.ResolveAbandon, nil
+		action = outbox.ResolveAbandon
 	default:
 		return &ParamError{Field: "decision", Rule: "must be Done, SendAgain or Abandon"}
 	}
-	if r.Decision != SendAgain {
-		rec, err := s.client.engine.Get(ctx, id)
-		if err != nil {
-			return operationError(err)
-		}
-		if rec.WireKey == "" { // a late request of it must not overwrite what the lane writes next
-			c.LaneNotBefore = s.client.cfg.now().Add(s.client.cfg.attemptTimeout(len(rec.Request.Body)))
-		}
+	rec, err := s.client.engine.Get(ctx, id)
+	if err != nil {
+		return operationError(err)
 	}
-	return s.set(ctx, c)
+	hold := s.client.cfg.attemptTimeout(len(rec.Request.Body))
+	return s.set(ctx, inspect.Resolve(&rec, action, r.Body, r.Note, s.client.cfg.now(), hold))
 }
 
 // ResumeLane lets a lane go on that was stopped by a rejection (Call.StopLaneOnReject): its blocked
@@ -205,54 +217,18 @@ func operationError(err error) error {
 	return err
 }
 
-// Export writes the operations that f selects to w, one JSON object a line, for support and audit. Bodies
-// are left out unless f.Bodies asks for them; tokens are not in the outbox.
+// Export writes the operations that f selects to w, one JSON object a line, for support and audit; their fields
+// are listed in docs/operator.md. What may hold guests' data (bodies, the query of a target, an answer's
+// message) is left out unless f.Bodies asks for it; tokens are not in the outbox.
 func (s *OperationsService) Export(ctx context.Context, w io.Writer, f OperationFilter) error {
 	enc := json.NewEncoder(w)
-	for o, err := range s.List(ctx, f) {
+	for rec, err := range s.records(ctx, f) {
 		if err != nil {
 			return err
 		}
-		if err := enc.Encode(exported(o)); err != nil {
+		if err := enc.Encode(inspect.Of(rec, f.Bodies)); err != nil {
 			return fmt.Errorf("flavoso: writing the export: %w", err)
 		}
 	}
 	return nil
-}
-
-// exported is an operation in the export's stable form.
-func exported(o Operation) map[string]any {
-	m := map[string]any{
-		"id": o.ID, "connection": o.Connection, "kind": o.Kind, "lane": o.Lane, "state": o.State,
-		"method": o.Method, "target": o.Target, "attempts": o.Attempts, "created": o.Created,
-	}
-	for name, v := range map[string]string{"key": string(o.LogicalKey), "wire_key": string(o.Key), "tag": o.Tag,
-		"resource": o.Resource, "code": o.Code, "reason": o.Reason, "request_id": o.RequestID, "note": o.Note,
-		"superseded_by": o.SupersededBy} {
-		if v != "" {
-			m[name] = v
-		}
-	}
-	for name, t := range map[string]time.Time{"first_sent": o.FirstSent, "finished": o.Finished, "expires": o.Expires} {
-		if !t.IsZero() {
-			m[name] = t
-		}
-	}
-	if o.Status != 0 {
-		m["status"] = o.Status
-	}
-	if o.State.Waiting() {
-		m["next"] = o.Next
-	}
-	if o.Last != nil {
-		m["last_attempt"] = map[string]any{"n": o.Last.N, "start": o.Last.Start, "end": o.Last.End, "status": o.Last.Status,
-			"code": o.Last.Code, "request_id": o.Last.RequestID, "error": o.Last.Err, "never_sent": o.Last.NeverSent}
-	}
-	if o.RequestBody != nil {
-		m["request_body"] = o.RequestBody
-	}
-	if o.Body != nil {
-		m["body"] = o.Body
-	}
-	return m
 }
