@@ -38,8 +38,8 @@ const (
 )
 
 // attempt makes the one try that a claim allows and settles what came of it.
-func (d *Dispatcher) attempt(c *connection, rec outbox.Record, began time.Time) {
-	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(len(rec.Request.Body)))
+func (d *Dispatcher) attempt(c *connection, rec outbox.Record, asked asked) {
+	ctx, cancel := context.WithDeadline(d.ctx, d.deadline(&rec, asked))
 	defer cancel()
 	finished := false
 	defer func() {
@@ -53,10 +53,10 @@ func (d *Dispatcher) attempt(c *connection, rec outbox.Record, began time.Time) 
 		now := d.cfg.Now()
 		d.settle(ctx, rec, outbox.Settlement{ID: rec.ID, Claim: rec.Claim.Token, Now: now, To: outbox.Queued,
 			Due:  now.Add(afterPanic),
-			Last: &outbox.Attempt{N: rec.Attempts, Start: began, End: now, Err: "the attempt panicked"}})
+			Last: &outbox.Attempt{N: rec.Attempts, Start: asked.at, End: now, Err: "the attempt panicked"}})
 	}()
 	ctx = d.cfg.Observer.attemptStart(ctx, &rec)
-	t := &try{d: d, c: c, rec: &rec, start: began,
+	t := &try{d: d, c: c, rec: &rec, start: asked.at, asked: asked.Now,
 		clean: !rec.Suspect && rec.Exposure != nil && rec.Exposure.Claim == rec.Claim.Token}
 	s := t.run(ctx)
 	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, d.cfg.Now()
@@ -64,12 +64,25 @@ func (d *Dispatcher) attempt(c *connection, rec outbox.Record, began time.Time) 
 	d.settle(ctx, rec, s)
 }
 
+// deadline is when an attempt has to be over: after its timeout, and well before its lease ends. The lease is
+// counted from before it was asked for, and as a span: the storage has a clock of its own.
+func (d *Dispatcher) deadline(rec *outbox.Record, asked asked) time.Time {
+	end := time.Now().Add(d.cfg.AttemptTimeout(len(rec.Request.Body)))
+	if until := rec.Claim.Until; !until.IsZero() {
+		if lease := asked.at.Add(until.Sub(rec.Claim.At) - leaseSpare); lease.Before(end) {
+			return lease
+		}
+	}
+	return end
+}
+
 // try is one attempt at one operation.
 type try struct {
 	d     *Dispatcher
 	c     *connection
 	rec   *outbox.Record
-	start time.Time
+	start time.Time // when the claim was asked for, on the monotonic clock
+	asked time.Time // the wall clock then
 	// clean says that no earlier attempt can have reached Flavoso.
 	clean bool
 }
@@ -79,6 +92,9 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	if !d.cfg.Policy.Known(rec.Kind) {
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unknown_kind",
 			"this version does not know the call "+rec.Kind+"; a newer one may have saved it")})
+	}
+	if until := d.paused(c); !until.IsZero() {
+		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: until})
 	}
 	if !t.clean {
 		if s, over := t.beforeRepeat(ctx); over {
@@ -112,7 +128,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 
 // stale reports whether too much time has passed since the claim, on the monotonic or the wall clock.
 func (t *try) stale() bool {
-	wall := t.d.cfg.Now().Round(0).Sub(t.rec.Claim.At)
+	wall := t.d.cfg.Now().Round(0).Sub(t.asked.Round(0))
 	return time.Since(t.start) > staleClaim || wall > staleClaim || wall < -staleClaim
 }
 

@@ -33,11 +33,12 @@ func (d *Dispatcher) look() (time.Time, error) {
 	return next, nil
 }
 
-// share is a group of connections that one claim serves. Connections that are wide open share one; one
-// that is careful has its own, so that it cannot take more than its part.
+// share is a group of connections that one claim serves: those that are well, or the careful and the busy,
+// which must not take more than their part.
 type share struct {
-	members []*connection
 	scope   outbox.Scope
+	careful []*connection // nil = those that are well
+	each    int           // places of one connection that the claim may take; 0 = any
 }
 
 // sharesLocked groups the connections that may be claimed from now; the caller holds mu.
@@ -45,24 +46,63 @@ func (d *Dispatcher) sharesLocked(now time.Time) []share {
 	if d.draining || d.inflight >= d.cfg.Concurrency {
 		return nil
 	}
-	var shares []share
-	var wide share
-	for name, c := range d.connections {
-		switch {
-		case !c.able(now) || c.pace.free() == 0:
-		case c.pace.open():
-			wide.members = append(wide.members, c)
-			wide.scope.Connections = append(wide.scope.Connections, name)
-		default:
-			shares = append(shares, share{[]*connection{c}, outbox.Scope{Connections: []string{name}}})
+	var well, careful share
+	for c := range d.roster.special {
+		well.scope.Except = append(well.scope.Except, c.Name)
+		free := c.pace.free()
+		if !c.able(now) || free == 0 {
+			continue
+		}
+		careful.careful = append(careful.careful, c)
+		careful.scope.Connections = append(careful.scope.Connections, c.Name)
+		if careful.each == 0 || free < careful.each {
+			careful.each = free
 		}
 	}
-	if len(wide.members) > 0 {
-		shares = append(shares, wide)
+	var shares []share
+	if len(careful.careful) > 0 {
+		shares = append(shares, careful)
+	}
+	switch {
+	case d.roster.open != nil:
+		well.each = d.roster.places
+		shares = append(shares, well)
+	case len(d.roster.byName) > len(d.roster.special):
+		for name, c := range d.roster.byName {
+			if _, special := d.roster.special[c]; !special {
+				well.scope.Connections = append(well.scope.Connections, name)
+			}
+		}
+		well.scope.Except = nil
+		shares = append(shares, well)
 	}
 	// Whoever comes last may find no place left: nobody is always last.
 	rand.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
 	return shares
+}
+
+// asked is a request for a claim, and when it was made on the monotonic clock, which a record does not keep.
+type asked struct {
+	outbox.Mark
+	at time.Time
+}
+
+const (
+	// leaseMargin is how much longer than its attempt a claim on shared storage lasts, and leaseSpare how much
+	// of that is left when the attempt has to be over.
+	leaseMargin = 30 * time.Second
+	leaseSpare  = 10 * time.Second
+	// longBody is the size of body that the lease of a claim allows for when it is not known what it takes.
+	longBody = 4 << 20
+)
+
+// asking begins a claim of an operation whose body has n bytes.
+func (d *Dispatcher) asking(n int) asked {
+	a := asked{Mark: d.clock.mark(), at: time.Now()}
+	if d.shared {
+		a.Lease = d.cfg.AttemptTimeout(n) + leaseMargin
+	}
+	return a
 }
 
 // claim starts what is due of a share, and returns when to look at it again.
@@ -73,17 +113,18 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 		return time.Time{}, err
 	}
 	d.mu.Lock()
-	req := outbox.ClaimRequest{Scope: s.scope, Mark: d.clock.mark()}
-	if ok && due.Sub(now) > hurryAhead {
+	req := d.asking(longBody)
+	q := outbox.ClaimRequest{Scope: s.scope, Mark: req.Mark}
+	if ok && due.Sub(now) > hurryAhead && !d.shared {
 		// No delay is that long: the wall clock was set back since. What waits is tried now.
 		d.hurry, d.hurryBy = max(d.hurry, 1), due
 	}
 	hurried, wakes := d.hurry > 0, d.wakes
 	if hurried {
-		req.DueBy = later(now.Add(hurryAhead), d.hurryBy)
+		q.DueBy = later(now.Add(hurryAhead), d.hurryBy)
 		d.hurryBy = time.Time{}
 	}
-	if !ok || due.After(req.Until()) {
+	if !ok || due.After(q.Until()) {
 		d.hurry = 0 // nothing waits that hurrying would help
 		d.mu.Unlock()
 		return due, nil
@@ -92,29 +133,32 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 	if hurried {
 		most = d.hurry
 	}
-	if req.Limit = d.takeLocked(s, most); req.Limit == 0 {
+	if q.Limit = d.takeLocked(&s, most, now); q.Limit == 0 {
 		d.mu.Unlock()
 		return time.Time{}, nil // look is called again when a place is given back
 	}
-	req.First = append(req.First, d.fresh...)
+	q.PerConnection = s.each
+	q.First = append(q.First, d.fresh...)
 	d.mu.Unlock()
 
-	recs, err := d.engine.Claim(d.ctx, req)
+	recs, err := d.engine.Claim(d.ctx, q)
 	d.claimFailed(err)
+	var started []outbox.Record
+	var members []*connection
+	for i := range recs {
+		if recs[i].State != outbox.Expired {
+			started = append(started, recs[i])
+			members = append(members, d.meet(d.ctx, recs[i].Connection))
+		}
+	}
 	d.mu.Lock()
 	if hurried && wakes == d.wakes {
-		if d.hurry -= len(recs); len(recs) < req.Limit {
+		if d.hurry -= len(recs); len(recs) < q.Limit {
 			d.hurry = 0 // nothing waits any more
 		}
 	}
-	started := recs[:0:0]
-	for _, rec := range recs {
-		if rec.State != outbox.Expired {
-			started = append(started, rec)
-			d.jobs.Add(1)
-		}
-	}
-	d.settlePlacesLocked(s, req.Limit, started)
+	d.jobs.Add(len(started))
+	d.settlePlacesLocked(&s, q.Limit, members, now)
 	d.mu.Unlock()
 	for i := range recs {
 		d.noLongerFresh(recs[i].ID)
@@ -122,8 +166,8 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 			d.ended(&recs[i])
 		}
 	}
-	for _, rec := range started {
-		d.start(d.connections[rec.Connection], rec) // the map never changes
+	for i, rec := range started {
+		d.start(members[i], rec, req)
 	}
 	switch {
 	case err != nil:
@@ -136,29 +180,38 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 }
 
 // takeLocked takes as many places as a share may fill, at most most, before it is known how many it will.
-func (d *Dispatcher) takeLocked(s share, most int) int {
+func (d *Dispatcher) takeLocked(s *share, most int, now time.Time) int {
 	n := min(d.cfg.Concurrency-d.inflight, most)
-	if d.draining {
+	if d.draining || n <= 0 {
 		return 0
 	}
-	if len(s.members) == 1 {
-		n = min(n, s.members[0].pace.free())
-		s.members[0].pace.inflight += max(n, 0)
+	if s.careful != nil {
+		for _, c := range s.careful { // something may have been submitted since they were counted
+			s.each = min(s.each, c.pace.free())
+		}
+		s.each = min(s.each, n)
+		n = min(n, s.each*len(s.careful))
+		for _, c := range s.careful {
+			d.occupyLocked(c, s.each, now)
+		}
 	}
-	n = max(n, 0)
+	if s.careful == nil {
+		d.claiming = s.each
+	}
 	d.inflight += n
 	return n
 }
 
-// settlePlacesLocked gives back the places that were taken for a share and are not filled by started.
-func (d *Dispatcher) settlePlacesLocked(s share, taken int, started []outbox.Record) {
+// settlePlacesLocked gives back the places that were taken for a share and are not filled by started, whose
+// connections are given.
+func (d *Dispatcher) settlePlacesLocked(s *share, taken int, started []*connection, now time.Time) {
+	d.claiming = 0
 	d.inflight += len(started) - taken
-	if len(s.members) == 1 {
-		s.members[0].pace.inflight += len(started) - taken
-	} else {
-		for _, rec := range started {
-			d.connections[rec.Connection].pace.inflight++
-		}
+	for _, c := range s.careful {
+		d.occupyLocked(c, -s.each, now)
+	}
+	for _, c := range started {
+		d.occupyLocked(c, 1, now)
 	}
 	if len(started) < taken {
 		signal(d.idle)
@@ -172,7 +225,7 @@ func (d *Dispatcher) settlePlacesLocked(s share, taken int, started []outbox.Rec
 // caller's: the loop has its pause after a failure.
 func (d *Dispatcher) claimFailed(err error) {
 	var unknown *outbox.SaveError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) && !d.shared {
 		d.mu.Lock()
 		d.doubtful = true
 		d.mu.Unlock()
@@ -226,7 +279,7 @@ func (d *Dispatcher) giveBackAll() error {
 		return err
 	}
 	var undecided error
-	for name := range d.connections {
+	for _, name := range d.names() {
 		switch err := d.giveBack(name); {
 		case errors.Is(err, errUndecided):
 			undecided = err

@@ -94,6 +94,13 @@ func (c *connection) visible(now time.Time) [2]any {
 	return [2]any{c.condition, now.Before(c.pausedUntil)}
 }
 
+// idle reports whether there is nothing about the connection that a new one would not know after reading
+// what was saved.
+func (c *connection) idle() bool {
+	return c.pace.inflight == 0 && !c.probing && c.budget.left == budgetSize && c.rejectedToken == "" &&
+		len(c.failing) == 0
+}
+
 // down takes the connection off line. The first probe follows after a short random delay.
 func (c *connection) down(cond condition, now time.Time, delay time.Duration) {
 	if c.condition == cond {

@@ -16,12 +16,20 @@ import (
 // ErrStopped ends waits when the dispatcher is closed.
 var ErrStopped = errors.New("dispatch: stopped")
 
-// Config is what a Dispatcher needs; every field but Observer and Log is required.
+// Config is what a Dispatcher needs. Observer and Log may be missing, and either Connections or Open with
+// what belongs to it.
 type Config struct {
-	Engine      outbox.Engine
-	Sender      *wire.Sender
-	Policy      Policy
+	Engine outbox.Engine
+	Sender *wire.Sender
+	Policy Policy
+	// Connections are those to send for; operations of others are left alone.
 	Connections []Connection
+	// Open makes the dispatcher send for every connection that the engine has operations of; it says how to
+	// reach one. PerConnection bounds the attempts of one under way at once, and MaxConnections is how many
+	// are remembered while they are idle.
+	Open           func(name string) Connection
+	PerConnection  int
+	MaxConnections int
 	// Concurrency bounds the attempts under way at once.
 	Concurrency int
 	// Delay is the pause before the attempt after n have failed: a pure function up to its jitter.
@@ -41,6 +49,7 @@ type Config struct {
 type Dispatcher struct {
 	cfg    Config
 	engine outbox.Engine
+	shared bool // other processes have the engine's storage open, too
 	log    *slog.Logger
 
 	ctx  context.Context // ends when Close begins
@@ -54,19 +63,20 @@ type Dispatcher struct {
 	foreign   runs // answers that were not Flavoso's, since the last one that was
 	surprises runs // refusals that a request which is still under way could explain
 
-	mu          sync.Mutex
-	connections map[string]*connection
-	inflight    int
-	idle        chan struct{}     // receives when an attempt ends, for Shutdown
-	draining    bool              // no new claims
-	hurry       int               // claims to make ahead of their time: Wake said that waiting is pointless
-	waking      bool              // a Wake is ending pauses
-	wakes       int               // calls of Wake so far
-	hurryBy     time.Time         // also take what is due until then, however far ahead
-	fresh       []string          // operations to claim before all others, in order of arrival
-	working     map[string]string // operations that are claimed here, with the claim's token; "" = about to be
-	doubtful    bool              // a claim's commit failed: it may have been made all the same
-	searchAt    time.Time         // when to look for such that expire among earlier processes' operations
+	mu       sync.Mutex
+	roster   roster
+	inflight int
+	idle     chan struct{}     // receives when an attempt ends, for Shutdown
+	draining bool              // no new claims
+	claiming int               // places of any connection that a claim under way may take
+	hurry    int               // claims to make ahead of their time: Wake said that waiting is pointless
+	waking   map[string]bool   // whose pauses a Wake is ending; "" = a fleet's
+	wakes    int               // calls of Wake so far
+	hurryBy  time.Time         // also take what is due until then, however far ahead
+	fresh    []string          // operations to claim before all others, in order of arrival
+	working  map[string]string // operations that are claimed here, with the claim's token; "" = about to be
+	doubtful bool              // a claim's commit failed: it may have been made all the same
+	searchAt time.Time         // when to look for such that expire among earlier processes' operations
 }
 
 // New makes a dispatcher; Start sets it going.
@@ -78,14 +88,15 @@ func New(cfg Config) (*Dispatcher, error) {
 	cfg.Delay = bounded(cfg.Delay)
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Dispatcher{
-		cfg: cfg, engine: cfg.Engine, log: log,
+		cfg: cfg, engine: cfg.Engine, shared: outbox.Shared(cfg.Engine), log: log,
 		ctx: ctx, stop: stop,
-		kick:        make(chan struct{}, 1),
-		idle:        make(chan struct{}, 1),
-		clock:       clock{uptime: cfg.Uptime, wall: cfg.Now},
-		waiters:     newWaiters(),
-		connections: map[string]*connection{},
-		working:     map[string]string{},
+		kick:    make(chan struct{}, 1),
+		idle:    make(chan struct{}, 1),
+		clock:   clock{uptime: cfg.Uptime, wall: cfg.Now},
+		waiters: newWaiters(),
+		roster:  newRoster(cfg),
+		waking:  map[string]bool{},
+		working: map[string]string{},
 	}
 	for _, c := range cfg.Connections {
 		conn := newConnection(c, cfg.Concurrency)
@@ -93,7 +104,7 @@ func New(cfg Config) (*Dispatcher, error) {
 			stop()
 			return nil, err
 		}
-		d.connections[c.Name] = conn
+		d.roster.add(conn, cfg.Now())
 	}
 	return d, nil
 }
@@ -158,16 +169,18 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 	id := a.Record.ID
 	var conn *connection
 	if a.Tx == nil { // what joins a transaction may be sent once that has committed, and not before
-		conn = d.reserve(a.Record.Connection, id, urgent)
+		if d.meet(ctx, a.Record.Connection) != nil {
+			conn = d.reserve(a.Record.Connection, id, urgent)
+		}
 	}
+	asked := d.asking(len(a.Record.Request.Body))
 	if conn != nil {
-		mark := d.clock.mark()
-		a.Claim = &mark
+		a.Claim = &asked.Mark
 	}
 	added, err := d.engine.Add(ctx, a)
 	if conn != nil {
 		if err == nil && added.Decision == outbox.AddedNew && added.Record.Claimed() {
-			d.start(conn, added.Record)
+			d.start(conn, added.Record, asked)
 		} else {
 			d.release(conn, id, "")
 			d.claimFailed(err)
@@ -221,8 +234,8 @@ func (d *Dispatcher) Kick() { signal(d.kick) }
 func (d *Dispatcher) reserve(connection, id string, urgent bool) *connection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, now := d.connections[connection], d.cfg.Now()
-	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() == 0 {
+	c, now := d.roster.byName[connection], d.cfg.Now()
+	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() <= d.claiming {
 		return nil
 	}
 	if _, twice := d.working[id]; twice || !c.able(now) && !(urgent && c.reachable(now)) {
@@ -230,7 +243,7 @@ func (d *Dispatcher) reserve(connection, id string, urgent bool) *connection {
 	}
 	d.working[id] = ""
 	d.inflight++
-	c.pace.inflight++
+	d.occupyLocked(c, 1, now)
 	d.jobs.Add(1)
 	return c
 }
@@ -242,22 +255,27 @@ func (d *Dispatcher) release(c *connection, id, token string) {
 		delete(d.working, id)
 	}
 	d.inflight--
-	c.pace.inflight--
+	d.occupyLocked(c, -1, d.cfg.Now())
 	d.mu.Unlock()
 	signal(d.idle)
 	d.Kick()
 	d.jobs.Done()
 }
 
+// occupyLocked takes n places of a connection, or gives them back when it is negative.
+func (d *Dispatcher) occupyLocked(c *connection, n int, now time.Time) {
+	c.pace.inflight += n
+	d.roster.sort(c, now)
+}
+
 // start runs an attempt on a place that is already taken.
-func (d *Dispatcher) start(c *connection, rec outbox.Record) {
-	began := time.Now() // with its monotonic reading, which a record does not keep
+func (d *Dispatcher) start(c *connection, rec outbox.Record, asked asked) {
 	d.mu.Lock()
 	d.working[rec.ID] = rec.Claim.Token
 	d.mu.Unlock()
 	go func() {
 		defer d.release(c, rec.ID, rec.Claim.Token)
-		d.attempt(c, rec, began)
+		d.attempt(c, rec, asked)
 	}()
 }
 
@@ -322,8 +340,9 @@ const longestSleep = time.Minute
 // superviseLocked starts due probes and returns when a connection's condition is next to be looked at.
 func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 	var next time.Time
-	for _, c := range d.connections {
+	for c := range d.roster.special {
 		c.clamp(now)
+		d.roster.sort(c, now)
 		switch {
 		case d.draining:
 		case c.condition != online && c.probing:

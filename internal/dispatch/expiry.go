@@ -97,6 +97,10 @@ const (
 	// searchAfter is how long after the start the operations of earlier processes are looked through for
 	// such that expire. Opening never does, and most have been claimed or ended by then.
 	searchAfter = time.Minute
+	// searchEvery is how often that is done where other processes may have gone without ending theirs.
+	searchEvery = 10 * time.Minute
+	// longestExpiry is further ahead than any expiry.
+	longestExpiry = 100 * 365 * 24 * time.Hour
 )
 
 // expireDue ends what is pointless by now, and returns when to do it again.
@@ -139,10 +143,15 @@ func (d *Dispatcher) forget(id string) {
 	d.surprises.forget(id)
 }
 
-// findExpiries looks once for operations of earlier processes that may expire.
+// findExpiries looks for operations of earlier processes that may expire: once, and where other processes
+// share the storage now and again, for what expires before the next time.
 func (d *Dispatcher) findExpiries() {
-	for name := range d.connections {
-		for q := (outbox.Query{Connection: name, States: []outbox.State{outbox.Queued}, Limit: 500}); ; {
+	before := d.cfg.Now().Add(longestExpiry)
+	if d.shared {
+		before = d.cfg.Now().Add(2 * searchEvery)
+	}
+	for _, name := range d.names() {
+		for q := (outbox.Query{Connection: name, States: []outbox.State{outbox.Queued}, Limit: 500, ExpiringBefore: before}); ; {
 			page, err := d.engine.List(d.ctx, q)
 			if err != nil {
 				if d.ctx.Err() == nil {
@@ -161,6 +170,11 @@ func (d *Dispatcher) findExpiries() {
 				break
 			}
 		}
+	}
+	if d.shared {
+		d.mu.Lock()
+		d.searchAt = time.Now().Add(searchEvery)
+		d.mu.Unlock()
 	}
 	d.Kick()
 }

@@ -26,9 +26,7 @@ func (d *Dispatcher) judge(c *connection, lane string, x wire.Exchange, f wire.F
 
 // Observe draws a connection's conclusions from an answer to a read that somebody else made with token.
 func (d *Dispatcher) Observe(connection, token string, v wire.Verdict) {
-	d.mu.Lock()
-	c := d.connections[connection]
-	d.mu.Unlock()
+	c := d.known(connection)
 	if c == nil {
 		return
 	}
@@ -45,7 +43,7 @@ func (d *Dispatcher) Observe(connection, token string, v wire.Verdict) {
 func (d *Dispatcher) SeenRequestID(connection string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.connections[connection]
+	c := d.roster.byName[connection]
 	return c != nil && c.authored
 }
 
@@ -87,6 +85,7 @@ func (d *Dispatcher) change(c *connection, apply func(now time.Time)) {
 		now := d.cfg.Now()
 		before := c.visible(now)
 		apply(now)
+		d.roster.sort(c, now)
 		return c.visible(now) != before
 	}
 	if changed() {
@@ -210,7 +209,7 @@ type Health struct {
 func (d *Dispatcher) Health(name string) Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.connections[name]
+	c := d.roster.byName[name]
 	if c == nil {
 		return Health{}
 	}

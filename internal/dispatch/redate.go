@@ -32,12 +32,16 @@ type redater struct {
 // pass looks at a page when it is time to. It comes after the first look, which nothing slow may delay.
 func (r *redater) pass() {
 	d := r.d
+	if d.shared {
+		return // its due times are the storage's own
+	}
 	now, mono := d.cfg.Now().Round(0), time.Now()
 	if !r.wall.IsZero() && now.Sub(r.wall) < mono.Sub(r.mono)-stepBack {
 		r.stepped, r.after, r.next = true, "", mono
 		d.mu.Lock()
-		for _, c := range d.connections {
+		for c := range d.roster.special {
 			c.restUntil, c.nextProbe = time.Time{}, time.Time{} // asked for by nobody but this client
+			d.roster.sort(c, now)
 		}
 		d.mu.Unlock()
 	}
@@ -56,7 +60,7 @@ func (r *redater) pass() {
 	}
 	for i := range page.Records {
 		rec := &page.Records[i]
-		if rec.Claimed() || rec.Due.Sub(now) <= limit || d.connections[rec.Connection] == nil {
+		if rec.Claimed() || rec.Due.Sub(now) <= limit || !d.sendsFor(rec.Connection) {
 			continue
 		}
 		// One that was claimed, ended or taken away meanwhile needs nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -105,6 +106,9 @@ func ContextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
+// lookElsewhere is how often a wait looks what other processes have done.
+const lookElsewhere = time.Second
+
 // Await waits until the operation is final or parked. When it returns an error the report holds the
 // operation as it is then: the context's cause, or ErrStopped after Close.
 func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
@@ -112,6 +116,12 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 	defer done()
 	defer d.noLongerFresh(id)
 	noted := false
+	var elsewhere <-chan time.Time // it may be another process that ends it
+	if d.shared {
+		ticker := time.NewTicker(lookElsewhere)
+		defer ticker.Stop()
+		elsewhere = ticker.C
+	}
 	for {
 		rep, err := d.Look(context.WithoutCancel(ctx), id)
 		if err != nil {
@@ -127,6 +137,7 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 		}
 		select {
 		case <-changed:
+		case <-elsewhere:
 		case <-ctx.Done():
 			return rep, ContextError(ctx)
 		case <-d.ctx.Done():

@@ -19,42 +19,64 @@ const (
 // asked to wait for is waited for all the same.
 func (d *Dispatcher) Wake() {
 	d.mu.Lock()
-	for _, c := range d.connections {
-		c.nextProbe, c.restUntil, c.woken = time.Time{}, time.Time{}, c.condition != online
+	for c := range d.roster.special {
+		d.wakeLocked(c)
 	}
 	d.wakes++
 	d.hurry = d.cfg.Concurrency // the first few at once, before the others are found
-	if !d.waking && !d.draining {
-		d.waking = true
-		d.jobs.Go(d.endPauses)
-	}
 	d.mu.Unlock()
+	for _, name := range d.names() {
+		d.endPausesOf(name)
+	}
 	d.Kick()
 }
 
-// endPauses makes what waits for its next attempt due.
-func (d *Dispatcher) endPauses() {
+// WakeConnection is Wake for one connection.
+func (d *Dispatcher) WakeConnection(name string) {
+	d.mu.Lock()
+	if c := d.roster.byName[name]; c != nil {
+		d.wakeLocked(c)
+	}
+	d.mu.Unlock()
+	d.endPausesOf(name)
+	d.Kick()
+}
+
+func (d *Dispatcher) wakeLocked(c *connection) {
+	c.nextProbe, c.restUntil, c.woken = time.Time{}, time.Time{}, c.condition != online
+	d.roster.sort(c, d.cfg.Now())
+}
+
+// endPausesOf starts endPauses unless it is running.
+func (d *Dispatcher) endPausesOf(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.waking[name] && !d.draining {
+		d.waking[name] = true
+		d.jobs.Go(func() { d.endPauses(name) })
+	}
+}
+
+// endPauses makes what waits for its next attempt due; of all connections with "".
+func (d *Dispatcher) endPauses(name string) {
 	defer func() {
 		d.mu.Lock()
-		d.waking = false
+		delete(d.waking, name)
 		d.mu.Unlock()
 		d.Kick()
 	}()
-	n := 0
-	for name := range d.connections {
-		q := outbox.Query{Connection: name, States: []outbox.State{outbox.Queued, outbox.Sent}}
-		for n < wakeAtMost {
-			page, err := d.engine.List(d.ctx, q)
-			if err != nil {
-				if d.ctx.Err() == nil {
-					d.log.Warn("flavoso.wake_failed", "connection", name, "error", err)
-				}
-				return
+	q := outbox.Query{Connection: name, States: []outbox.State{outbox.Queued, outbox.Sent}}
+	for n := 0; n < wakeAtMost; {
+		page, err := d.engine.List(d.ctx, q)
+		if err != nil {
+			if d.ctx.Err() == nil {
+				d.log.Warn("flavoso.wake_failed", "connection", name, "error", err)
 			}
-			n += d.makeDue(page.Records)
-			if q.After = page.Next; page.Next == "" {
-				break
-			}
+			return
+		}
+		n += d.makeDue(page.Records)
+		if q.After = page.Next; page.Next == "" {
+			return
 		}
 	}
 }
