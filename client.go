@@ -38,6 +38,7 @@ type Client struct {
 	sender     *wire.Sender
 	dispatcher *dispatch.Dispatcher
 	outcomes   *outcomes
+	savings    savings
 
 	ctx  context.Context // ends when Close begins
 	stop context.CancelFunc
@@ -184,10 +185,7 @@ func (c *Client) add(ctx context.Context, a outbox.Addition, urgent bool) (outbo
 	if c.closed.Load() {
 		return outbox.Added{}, ErrClosed
 	}
-	added, err := c.dispatcher.Submit(ctx, a, urgent)
-	if err == nil && added.Decision == outbox.AddedNew && a.Tx == nil && c.cfg.Hooks.Saved != nil {
-		c.cfg.Hooks.Saved(ctx, outcomeOf(&added.Record, true))
-	}
+	added, err := c.submit(ctx, a, urgent)
 	if err == nil && added.Superseded != "" {
 		c.outcomes.wake()
 	}

@@ -3,6 +3,7 @@ package flavoso
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/outbox"
@@ -12,8 +13,12 @@ import (
 // module fills them for OpenTelemetry. They are called while the work waits for them, with no lock held, and
 // must return soon; nil = off. They must not call Close or Shutdown, which wait for the work. A panic inside is
 // logged and changes nothing. What they are given may hold guests' data in its bodies, and never holds a token.
+//
+// Of one operation, Saved comes first, AttemptStart and AttemptEnd alternate, and Finished follows the
+// AttemptEnd that decided it. Hooks of different operations run at the same time.
 type Hooks struct {
-	// Saved is called when a new operation is durable; not for EnqueueTx, where the transaction decides.
+	// Saved is called when a new operation is durable, with the caller's context. It is not called for EnqueueTx,
+	// where the transaction decides, nor after a SaveError, even if the operation turns out to be there.
 	Saved func(ctx context.Context, o Outcome)
 	// AttemptStart is called before each attempt. The request's context has the values of the context it
 	// returns, so that a transport can continue a trace; its deadline and end stay the client's own.
@@ -35,14 +40,10 @@ type Hooks struct {
 // observer connects the dispatcher to the hooks and to the delivery of outcomes.
 func (c *Client) observer() dispatch.Observer {
 	h := c.cfg.Hooks
-	if h.Saved != nil {
-		c.cfg.Hooks.Saved = func(ctx context.Context, o Outcome) {
-			c.hook("Saved", func() { h.Saved(ctx, o) })
-		}
-	}
 	o := dispatch.Observer{
 		Outcome: func(rec *outbox.Record, durable bool) {
 			if h.Finished != nil {
+				c.savings.wait(c.ctx, rec.ID)
 				c.hook("Finished", func() { h.Finished(outcomeOf(rec, durable)) })
 			}
 			if durable {
@@ -52,6 +53,7 @@ func (c *Client) observer() dispatch.Observer {
 	}
 	if h.AttemptStart != nil {
 		o.AttemptStart = func(ctx context.Context, rec *outbox.Record) context.Context {
+			c.savings.wait(ctx, rec.ID)
 			var values context.Context
 			c.hook("AttemptStart", func() { values = h.AttemptStart(ctx, outcomeOf(rec, true)) })
 			if values == nil {
@@ -62,6 +64,7 @@ func (c *Client) observer() dispatch.Observer {
 	}
 	if h.AttemptEnd != nil {
 		o.AttemptEnd = func(ctx context.Context, rec *outbox.Record, a *outbox.Attempt) {
+			c.savings.wait(ctx, rec.ID)
 			c.hook("AttemptEnd", func() { h.AttemptEnd(ctx, outcomeOf(rec, true), a) })
 		}
 	}
@@ -69,6 +72,68 @@ func (c *Client) observer() dispatch.Observer {
 		o.Condition = func(string) { c.hook("StatusChange", func() { h.StatusChange(c.Status()) }) }
 	}
 	return o
+}
+
+// submit hands an operation to the dispatcher, and tells Hooks.Saved of a new one before any other hook.
+func (c *Client) submit(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
+	saved := c.cfg.Hooks.Saved
+	if saved == nil || a.Tx != nil {
+		return c.dispatcher.Submit(ctx, a, urgent)
+	}
+	defer c.savings.begin(a.Record.ID)()
+	added, err := c.dispatcher.Submit(ctx, a, urgent)
+	if err == nil && added.Decision == outbox.AddedNew {
+		c.hook("Saved", func() { saved(ctx, outcomeOf(&added.Record, true)) })
+	}
+	return added, err
+}
+
+// savings are the operations that are being saved: an attempt may start while Hooks.Saved is still to be
+// told.
+type savings struct {
+	mu   sync.Mutex
+	byID map[string]*saving
+}
+
+type saving struct {
+	callers int // of the same call, which may be done by many goroutines
+	done    chan struct{}
+}
+
+// begin notes that an operation is being saved, until the returned function is called.
+func (s *savings) begin(id string) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID == nil {
+		s.byID = map[string]*saving{}
+	}
+	x := s.byID[id]
+	if x == nil {
+		x = &saving{done: make(chan struct{})}
+		s.byID[id] = x
+	}
+	x.callers++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if x.callers--; x.callers == 0 {
+			delete(s.byID, id)
+			close(x.done)
+		}
+	}
+}
+
+// wait waits until the operation is not being saved any more, or ctx ends.
+func (s *savings) wait(ctx context.Context, id string) {
+	s.mu.Lock()
+	x := s.byID[id]
+	s.mu.Unlock()
+	if x != nil {
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // hook calls a hook and waits for it. It has a goroutine of its own, so that neither its panic nor
