@@ -3,9 +3,6 @@ package flavoso
 import (
 	"context"
 	"errors"
-	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
@@ -17,8 +14,8 @@ import (
 // Version is the SDK's version, as sent in the User-Agent header.
 const Version = "0.1.0"
 
-// Client is one connection to Flavoso with its outbox. It may be used by many goroutines. Open makes it; the
-// zero value, and that of its services, is not usable.
+// Client is one connection to Flavoso with its outbox. It may be used by many goroutines. Open makes it, or
+// Fleet.Client; the zero value, and that of its services, is not usable.
 type Client struct {
 	// Orders are the orders of the restaurant.
 	Orders *OrdersService
@@ -31,22 +28,19 @@ type Client struct {
 	// Operations are what the outbox holds.
 	Operations *OperationsService
 
-	cfg        Config
-	engine     outbox.Engine
-	ownEngine  bool // opened here, closed here
-	transport  *http.Transport
-	sender     *wire.Sender
-	dispatcher *dispatch.Dispatcher
-	outcomes   *outcomes
-	savings    savings
+	*core
+	cfg     Config
+	invalid error // why the client of a fleet cannot be used
+}
 
-	ctx  context.Context // ends when Close begins
-	stop context.CancelFunc
-	jobs sync.WaitGroup
-
-	closed atomic.Bool // nothing new is taken
-	done   sync.Once
-	err    error // what closing the engine returned
+func newClient(cfg Config, of *core) *Client {
+	c := &Client{core: of, cfg: cfg}
+	c.Orders = &OrdersService{client: c}
+	c.Bookings = &BookingsService{client: c}
+	c.Menu = &MenuService{client: c}
+	c.Store = &StoreService{client: c}
+	c.Operations = &OperationsService{client: c}
+	return c
 }
 
 // Open opens the outbox, takes up what is pending in it, and returns a client that sends in the
@@ -60,51 +54,25 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, engine: cfg.Outbox}
-	if c.engine == nil {
-		if c.engine, err = openOutbox(cfg); err != nil {
+	engine, own := cfg.Outbox, false
+	if engine == nil {
+		if engine, err = openOutbox(cfg); err != nil {
 			return nil, err
 		}
-		c.ownEngine = true
+		own = true
 	}
-	c.Orders = &OrdersService{client: c}
-	c.Bookings = &BookingsService{client: c}
-	c.Menu = &MenuService{client: c}
-	c.Store = &StoreService{client: c}
-	c.Operations = &OperationsService{client: c}
-	c.outcomes = newOutcomes(c)
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	transport := cfg.Transport
-	if transport == nil {
-		c.transport = newTransport(cfg.Concurrency)
-		transport = c.transport
+	of := newCore(cfg, base, engine, own)
+	c := newClient(of.cfg, of)
+	of.client = func(string) *Client { return c }
+	if cfg.OnOutcome != nil {
+		of.outcomes = newOutcomes(c)
 	}
-	c.sender = &wire.Sender{Transport: transport, Base: base, UserAgent: cfg.UserAgent}
-	c.dispatcher, err = dispatch.New(dispatch.Config{
-		Engine:         c.engine,
-		Sender:         c.sender,
-		Policy:         newPolicy(c),
-		Connections:    []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}},
-		Concurrency:    cfg.Concurrency,
-		Delay:          cfg.Retry.Delay,
-		AttemptTimeout: cfg.attemptTimeout,
-		Window:         cfg.window(),
-		Uptime:         cfg.uptime,
-		Now:            cfg.now,
-		Observer:       c.observer(),
-		Log:            cfg.Logger,
-	})
+	err = of.start(dispatch.Config{Connections: []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}}})
 	if err != nil {
-		c.stop()
-		return nil, errors.Join(err, c.closeEngine())
+		return nil, err
 	}
 	if n := c.Status().Foreign; n > 0 {
 		cfg.Logger.Warn("flavoso.foreign_operations", "connection", cfg.Connection, "waiting", n)
-	}
-	c.dispatcher.Start()
-	c.jobs.Go(c.sweep)
-	if cfg.OnOutcome != nil {
-		c.jobs.Go(c.outcomes.run)
 	}
 	return c, nil
 }
@@ -127,67 +95,42 @@ func openOutbox(cfg Config) (outbox.Engine, error) {
 	return engine, nil
 }
 
+// Connection returns the name of the client's connection.
+func (c *Client) Connection() string { return c.cfg.Connection }
+
 // Close stops at once and loses nothing: requests under way are broken off, and everything that is not
 // settled is taken up by the next Open. Waits end with a *PendingError caused by ErrStopped. It joins
-// every goroutine of the client. Idempotent.
+// every goroutine of the client. Idempotent. A fleet's client has nothing to close: it does nothing, and
+// Fleet.Close does.
 func (c *Client) Close() error {
-	if c == nil { // deferred before Open's error was looked at
+	if c == nil || c.fleet { // nil: deferred before Open's error was looked at
 		return nil
 	}
-	c.closed.Store(true)
-	c.stop() // also ends the patience of a Shutdown under way
-	return c.close(nil)
+	return c.core.closeNow()
 }
 
 // Shutdown takes and starts nothing new, lets requests under way finish and hands the outcomes known then
 // to Config.OnOutcome, until ctx ends or Close is called, and closes. It returns the context's error when it
-// had to break something off; the client is closed all the same. Inside OnOutcome or a hook use Close.
+// had to break something off; the client is closed all the same. Inside OnOutcome or a hook use Close. A
+// fleet's client has nothing to shut down, as with Close.
 func (c *Client) Shutdown(ctx context.Context) error {
-	return c.close(func() error {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(c.ctx, func() { cancel(ErrStopped) })()
-		err := c.dispatcher.Shutdown(ctx)
-		if err == nil && c.cfg.OnOutcome != nil {
-			err = c.outcomes.drain(ctx)
-		}
-		return err
-	})
-}
-
-func (c *Client) close(drain func() error) error {
-	var err error
-	c.done.Do(func() {
-		c.closed.Store(true)
-		if drain != nil {
-			err = drain()
-		}
-		c.stop()
-		c.dispatcher.Close()
-		c.jobs.Wait()
-		if c.transport != nil {
-			c.transport.CloseIdleConnections()
-		}
-		c.err = c.closeEngine()
-	})
-	return errors.Join(err, c.err)
-}
-
-func (c *Client) closeEngine() error {
-	if !c.ownEngine {
+	if c.fleet {
 		return nil
 	}
-	return c.engine.Close()
+	return c.core.shutdown(ctx)
 }
 
 // add saves an operation unless the client is closed.
 func (c *Client) add(ctx context.Context, a outbox.Addition, urgent bool) (outbox.Added, error) {
+	if c.invalid != nil {
+		return outbox.Added{}, c.invalid
+	}
 	if c.closed.Load() {
 		return outbox.Added{}, ErrClosed
 	}
 	added, err := c.submit(ctx, a, urgent)
 	if err == nil && added.Superseded != "" {
-		c.outcomes.wake()
+		c.delivered(nil)
 	}
 	return added, err
 }
@@ -270,6 +213,7 @@ const recallRead = 5 * time.Second
 
 // Status is the state of a client at one moment, for a status line.
 type Status struct {
+	Connection   string
 	AsOf         time.Time
 	Waiting      int       // operations on their way
 	Uncertain    int       // may have been done; wait for a decision
@@ -286,7 +230,7 @@ type Status struct {
 // Status returns the state of the client now. It reads kept totals and costs the same at any backlog.
 func (c *Client) Status() Status {
 	h := c.dispatcher.Health(c.cfg.Connection)
-	s := Status{AsOf: c.cfg.now(), OfflineSince: h.OfflineSince, PausedUntil: h.PausedUntil, AuthRequired: h.AuthRequired}
+	s := Status{Connection: c.cfg.Connection, AsOf: c.cfg.now(), OfflineSince: h.OfflineSince, PausedUntil: h.PausedUntil, AuthRequired: h.AuthRequired}
 	counts, err := c.engine.Counts(context.Background(), c.cfg.Connection)
 	if err != nil {
 		return s
@@ -294,6 +238,9 @@ func (c *Client) Status() Status {
 	s.Waiting, s.Uncertain = counts.Waiting(), counts.States[StateUncertain]
 	s.Blocked, s.Damaged = counts.States[StateBlocked], counts.States[StateDamaged]
 	s.HeldLanes, s.Oldest = counts.HeldLanes, counts.Oldest
+	if c.fleet {
+		return s // the others are not foreign
+	}
 	if all, err := c.engine.Counts(context.Background(), ""); err == nil {
 		for _, state := range []State{StateQueued, StateSent, StateUncertain, StateBlocked, StateDamaged} {
 			s.Foreign += all.States[state] - counts.States[state]
@@ -303,7 +250,13 @@ func (c *Client) Status() Status {
 }
 
 // Wake says that the network is back: what waits for it is tried now rather than at its next turn.
-func (c *Client) Wake() { c.dispatcher.Wake() }
+func (c *Client) Wake() {
+	if c.fleet {
+		c.dispatcher.WakeConnection(c.cfg.Connection)
+	} else {
+		c.dispatcher.Wake()
+	}
+}
 
 // Flush wakes the client and waits until every operation saved before the call has left waiting: it is
 // final or parked. When something is held, paused or refused so that waiting would not help, it returns a
@@ -358,34 +311,4 @@ func (c *Client) laneHeld(ctx context.Context, lane string) bool {
 	page, err := c.engine.List(ctx, outbox.Query{Connection: c.cfg.Connection, Lane: lane, Limit: 1,
 		States: []State{StateUncertain, StateBlocked, StateDamaged}})
 	return err == nil && len(page.Records) > 0
-}
-
-// sweepInterval is how often finished operations are looked through.
-const sweepInterval = time.Hour
-
-// sweep removes what has been kept long enough.
-func (c *Client) sweep() {
-	if c.cfg.KeepFinished == maxDuration {
-		return
-	}
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
-	for {
-		for {
-			now := c.cfg.now()
-			n, err := c.engine.Purge(c.ctx, outbox.PurgeRequest{Now: now, Before: now.Add(-c.cfg.KeepFinished),
-				Unacked: c.cfg.OnOutcome == nil})
-			if err != nil && c.ctx.Err() == nil {
-				c.cfg.Logger.Warn("flavoso.purge_failed", "error", err)
-			}
-			if err != nil || n == 0 {
-				break
-			}
-		}
-		select {
-		case <-ticker.C:
-		case <-c.ctx.Done():
-			return
-		}
-	}
 }

@@ -38,7 +38,7 @@ type Hooks struct {
 }
 
 // observer connects the dispatcher to the hooks and to the delivery of outcomes.
-func (c *Client) observer() dispatch.Observer {
+func (c *core) observer() dispatch.Observer {
 	h := c.cfg.Hooks
 	o := dispatch.Observer{
 		Outcome: func(rec *outbox.Record, durable bool) {
@@ -47,7 +47,7 @@ func (c *Client) observer() dispatch.Observer {
 				c.hook("Finished", func() { h.Finished(outcomeOf(rec, durable)) })
 			}
 			if durable {
-				c.outcomes.wake()
+				c.delivered(rec)
 			}
 		},
 	}
@@ -69,7 +69,9 @@ func (c *Client) observer() dispatch.Observer {
 		}
 	}
 	if h.StatusChange != nil {
-		o.Condition = func(string) { c.hook("StatusChange", func() { h.StatusChange(c.Status()) }) }
+		o.Condition = func(connection string) {
+			c.hook("StatusChange", func() { h.StatusChange(c.client(connection).Status()) })
+		}
 	}
 	return o
 }
@@ -138,7 +140,7 @@ func (s *savings) wait(ctx context.Context, id string) {
 
 // hook calls a hook and waits for it. It has a goroutine of its own, so that neither its panic nor
 // runtime.Goexit inside it (a failed test's way out) ends work of the client's.
-func (c *Client) hook(name string, call func()) {
+func (c *core) hook(name string, call func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

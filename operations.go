@@ -21,7 +21,6 @@ type OperationsService struct {
 // Operation is one operation as it is saved: its outcome so far, and what it asks for.
 type Operation struct {
 	Outcome
-	Connection  string
 	LogicalKey  Key // the key the operation was made with; Outcome.Key is its current generation
 	Generation  int
 	Method      string
@@ -35,7 +34,7 @@ type Operation struct {
 
 func operationOf(rec *outbox.Record) Operation {
 	return Operation{
-		Outcome: outcomeOf(rec, true), Connection: rec.Connection, LogicalKey: Key(rec.Key), Generation: rec.Generation,
+		Outcome: outcomeOf(rec, true), LogicalKey: Key(rec.Key), Generation: rec.Generation,
 		Method: rec.Request.Method, Target: rec.Request.Target, RequestBody: rec.Request.Body, Expires: rec.Expires,
 		RepeatSafe: rec.RepeatSafe, Suspect: rec.Suspect, Acked: rec.Revision > 0 && rec.Acked >= rec.Revision,
 	}

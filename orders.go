@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -12,8 +11,7 @@ import (
 
 // OrdersService are the calls about orders; reach it as Client.Orders.
 type OrdersService struct {
-	client  *Client
-	watches sync.Map // names being watched
+	client *Client
 }
 
 // Get returns an order as it is now. It retries until ctx ends, or for Config.MaxWait when ctx has no

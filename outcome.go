@@ -32,14 +32,15 @@ const (
 // Outcome is what is known of one operation: what it is, where it stands and, once Flavoso or a decision
 // has settled it, how. It survives the process; [Result] turns it into what [Call.Do] would have returned.
 type Outcome struct {
-	ID       string // the operation
-	Kind     string // which call, e.g. "orders.accept"
-	Key      Key    // the wire key; "" on PUT, PATCH and DELETE (F2)
-	Lane     string
-	Tag      string // the app's own reference
-	Resource string // id or reference of what it is about
-	State    State
-	Revision int // counts outcomes of this operation; 0 = none yet
+	ID         string // the operation
+	Connection string
+	Kind       string // which call, e.g. "orders.accept"
+	Key        Key    // the wire key; "" on PUT, PATCH and DELETE (F2)
+	Lane       string
+	Tag        string // the app's own reference
+	Resource   string // id or reference of what it is about
+	State      State
+	Revision   int // counts outcomes of this operation; 0 = none yet
 
 	Created   time.Time // when it was accepted
 	FirstSent time.Time // since when it may have been sent; zero = provably never
@@ -68,7 +69,7 @@ type Outcome struct {
 // outcomeOf gives a record its public form.
 func outcomeOf(rec *outbox.Record, durable bool) Outcome {
 	o := Outcome{
-		ID: rec.ID, Kind: rec.Kind, Key: Key(rec.WireKey), Lane: rec.Lane, Tag: rec.Tag, Resource: rec.Resource,
+		ID: rec.ID, Connection: rec.Connection, Kind: rec.Kind, Key: Key(rec.WireKey), Lane: rec.Lane, Tag: rec.Tag, Resource: rec.Resource,
 		State: rec.State, Revision: rec.Revision,
 		Created: rec.Created, Next: rec.Due, Finished: rec.Finished, Attempts: rec.Attempts, Last: rec.Last,
 		Durable: durable, SupersededBy: rec.SupersededBy, request: rec.Request.Body,

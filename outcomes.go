@@ -36,15 +36,14 @@ func newOutcomes(c *Client) *outcomes {
 	return &outcomes{client: c, signal: make(chan struct{}, 1), drains: make(chan chan struct{}), failed: map[string]failure{}}
 }
 
-// wake says that there may be an outcome to deliver.
-func (d *outcomes) wake() {
+// note says that there may be an outcome to deliver.
+func (d *outcomes) note(*outbox.Record) {
 	select {
 	case d.signal <- struct{}{}:
 	default:
 	}
 }
 
-// drain waits until everything that is open now was handed over once, whether it was taken or not.
 func (d *outcomes) drain(ctx context.Context) error {
 	done := make(chan struct{})
 	select {
@@ -60,7 +59,6 @@ func (d *outcomes) drain(ctx context.Context) error {
 	}
 }
 
-// run delivers until the client closes.
 func (d *outcomes) run() {
 	ctx := d.client.ctx
 	timer := time.NewTimer(0)
@@ -153,7 +151,7 @@ func (d *outcomes) pass(ctx context.Context, q outbox.Query, retried string) (st
 
 // hand gives one outcome to the application and reports whether it was taken.
 func (d *outcomes) hand(ctx context.Context, rec *outbox.Record) bool {
-	err := d.call(ctx, outcomeOf(rec, true))
+	err := d.client.handOver(ctx, outcomeOf(rec, true))
 	if ctx.Err() != nil {
 		return false // it is delivered again after the next Open
 	}
@@ -174,9 +172,9 @@ func (d *outcomes) hand(ctx context.Context, rec *outbox.Record) bool {
 	return false
 }
 
-// call runs the application's function in a goroutine of its own, so that Close, which may be called
-// inside it, need not wait for it.
-func (d *outcomes) call(ctx context.Context, o Outcome) error {
+// handOver calls Config.OnOutcome in a goroutine of its own, so that Close, which may be called inside it,
+// need not wait for it.
+func (c *Client) handOver(ctx context.Context, o Outcome) error {
 	done := make(chan error, 1)
 	go func() {
 		finished := false
@@ -185,7 +183,7 @@ func (d *outcomes) call(ctx context.Context, o Outcome) error {
 				done <- fmt.Errorf("the call of Config.OnOutcome panicked: %v", recover())
 			}
 		}()
-		err := d.client.cfg.OnOutcome(ctx, d.client, o)
+		err := c.cfg.OnOutcome(ctx, c, o)
 		finished = true
 		done <- err
 	}()

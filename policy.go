@@ -12,11 +12,11 @@ import (
 
 // policy tells the dispatcher what the kinds know, and asks Config.Reconcile about what they do not.
 type policy struct {
-	client *Client
-	asked  *sync.Map // ids of the operations that Config.Reconcile is thinking about
+	core  *core
+	asked *sync.Map // ids of the operations that Config.Reconcile is thinking about
 }
 
-func newPolicy(c *Client) policy { return policy{client: c, asked: new(sync.Map)} }
+func newPolicy(c *core) policy { return policy{core: c, asked: new(sync.Map)} }
 
 func (p policy) Known(name string) bool {
 	_, ok := kindNamed(name)
@@ -30,7 +30,7 @@ func (p policy) CanFind(rec *outbox.Record) bool {
 
 // Asks reports whether the application decides about the operation.
 func (p policy) Asks(rec *outbox.Record) bool {
-	return p.client.cfg.Reconcile != nil && rec.Kind == kindCall && !rec.RepeatSafe
+	return p.core.cfg.Reconcile != nil && rec.Kind == kindCall && !rec.RepeatSafe
 }
 
 func (p policy) Find(ctx context.Context, rec *outbox.Record, get dispatch.Getter) dispatch.Finding {
@@ -52,7 +52,7 @@ func (p policy) Find(ctx context.Context, rec *outbox.Record, get dispatch.Gette
 func (p policy) reconcile(ctx context.Context, rec *outbox.Record) dispatch.Finding {
 	r, err := p.ask(ctx, rec)
 	if err != nil {
-		p.client.cfg.Logger.Warn("flavoso.reconcile_failed", "operation", rec.ID, "error", err)
+		p.core.cfg.Logger.Warn("flavoso.reconcile_failed", "operation", rec.ID, "error", err)
 		return dispatch.Finding{Wish: dispatch.Unreadable}
 	}
 	f := dispatch.Finding{Note: r.Note}
@@ -64,7 +64,7 @@ func (p policy) reconcile(ctx context.Context, rec *outbox.Record) dispatch.Find
 	case Abandon:
 		f.Wish = dispatch.GivenUp
 	default:
-		p.client.cfg.Logger.Warn("flavoso.reconcile_failed", "operation", rec.ID, "error", "no decision")
+		p.core.cfg.Logger.Warn("flavoso.reconcile_failed", "operation", rec.ID, "error", "no decision")
 		f.Wish = dispatch.Unreadable
 	}
 	return f
@@ -89,7 +89,7 @@ func (p policy) ask(ctx context.Context, rec *outbox.Record) (Resolution, error)
 			p.asked.Delete(rec.ID)
 			done <- a
 		}()
-		a.r, a.err = p.client.cfg.Reconcile(ctx, p.client, operationOf(rec))
+		a.r, a.err = p.core.cfg.Reconcile(ctx, p.core.client(rec.Connection), operationOf(rec))
 	}()
 	select {
 	case a := <-done:

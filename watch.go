@@ -98,10 +98,11 @@ func (s *OrdersService) Watch(ctx context.Context, p WatchParams, handle func(co
 	if handle == nil {
 		return &ParamError{Field: "handle", Rule: "must be given"}
 	}
-	if _, twice := s.watches.LoadOrStore(p.Name, true); twice {
+	id := watchID{s.client.cfg.Connection, p.Name}
+	if _, twice := s.client.watches.LoadOrStore(id, true); twice {
 		return &ParamError{Field: "name", Rule: fmt.Sprintf("%q is being watched already", p.Name)}
 	}
-	defer s.watches.Delete(p.Name)
+	defer s.client.watches.Delete(id)
 	if s.client.ctx.Err() != nil {
 		return ErrClosed
 	}
@@ -114,6 +115,9 @@ func (s *OrdersService) Watch(ctx context.Context, p WatchParams, handle func(co
 	}
 	return w.run(ctx)
 }
+
+// watchID names a watch.
+type watchID struct{ connection, name string }
 
 // watch is one Watch under way; all of it runs in the caller's goroutine.
 type watch struct {
