@@ -30,7 +30,7 @@ func TestEveryLogEventIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	doc, err := os.ReadFile("docs/observability-client.md")
+	doc, err := os.ReadFile("docs/observability.md")
 	require.NoError(t, err)
 	var inDoc []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(flavoso\\.[a-z_]+)` \\|").FindAllStringSubmatch(string(doc), -1) {
