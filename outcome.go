@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flavoso/flavoso-go/internal/wire"
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -92,8 +93,12 @@ func Result[T any](o Outcome) (*T, error) {
 	case StateSucceeded:
 		return decodeOutcome[T](o)
 	case StateRejected:
-		return nil, &APIError{Kind: o.Kind, OperationID: o.ID, Key: o.Key, Status: o.Status, Code: o.Code,
+		e := &APIError{Kind: o.Kind, OperationID: o.ID, Key: o.Key, Status: o.Status, Code: o.Code,
 			Message: o.Message, RequestID: o.RequestID, Body: o.Body, Attempts: o.Attempts, Replayed: o.Replayed}
+		if o.Status != 0 { // else the body is a resource that was read
+			e.Param = wire.ReadProblem(o.Body).Param
+		}
+		return nil, e
 	case StateExpired:
 		return nil, fmt.Errorf("operation %s: %w", o.ID, ErrExpired)
 	case StateCanceled:
