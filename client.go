@@ -141,6 +141,8 @@ func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
 	defer done()
 	rep, err := c.dispatcher.Await(ctx, id)
 	switch {
+	case c.fleet && rep.Record.Connection != "" && rep.Record.Connection != c.cfg.Connection:
+		return Outcome{}, ErrNotFound
 	case err == nil:
 		return outcomeOf(&rep.Record, rep.Durable), nil
 	case errors.Is(err, outbox.ErrNotFound):
@@ -151,6 +153,15 @@ func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
 	o := outcomeOf(&rep.Record, rep.Durable)
 	o.ID = id // the record may not be readable any more
 	return Outcome{}, o.pending(err)
+}
+
+// look returns an operation as it is now. One of another connection is none of a fleet's client.
+func (c *Client) look(ctx context.Context, id string) (dispatch.Report, error) {
+	rep, err := c.dispatcher.Look(ctx, id)
+	if err == nil && c.fleet && rep.Record.Connection != c.cfg.Connection {
+		return dispatch.Report{}, outbox.ErrNotFound
+	}
+	return rep, err
 }
 
 const maxDuration = time.Duration(1<<63 - 1)

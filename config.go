@@ -110,11 +110,10 @@ func (c Config) resolve() (Config, *url.URL, error) {
 	invalid := func(field, rule string) (Config, *url.URL, error) {
 		return c, nil, &ParamError{Field: "Config." + field, Rule: rule}
 	}
+	if err := checkConnection("Config.Connection", c.Connection); err != nil {
+		return c, nil, err
+	}
 	switch {
-	case c.Connection == "":
-		return invalid("Connection", "is required: set it to the identity of this restaurant's connection, e.g. \"store-42\"")
-	case strings.ContainsFunc(c.Connection, func(r rune) bool { return r < ' ' }):
-		return invalid("Connection", "must not hold control characters")
 	case c.Token == nil:
 		return invalid("Token", "is required: set it to StaticToken(token) or to a TokenSource that can refresh")
 	case c.OutboxPath == "" && c.Outbox == nil:

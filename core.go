@@ -47,6 +47,14 @@ type delivery interface {
 	drain(ctx context.Context) error
 }
 
+// tell signals a channel of capacity one; a signal that is not taken yet serves for both.
+func tell(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
 func newCore(cfg Config, base *url.URL, engine outbox.Engine, own bool) *core {
 	c := &core{cfg: cfg, engine: engine, ownEngine: own}
 	c.ctx, c.stop = context.WithCancel(context.Background())

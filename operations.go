@@ -101,7 +101,7 @@ func (s *OperationsService) records(ctx context.Context, f OperationFilter) iter
 
 // Get returns one operation, with its bodies; ErrNotFound when there is none.
 func (s *OperationsService) Get(ctx context.Context, id string) (Operation, error) {
-	rep, err := s.client.dispatcher.Look(ctx, id)
+	rep, err := s.client.look(ctx, id)
 	if err != nil {
 		return Operation{}, operationError(err)
 	}
@@ -127,9 +127,9 @@ func (s *OperationsService) RetryNow(ctx context.Context, id string) error {
 // Ack notes that the application has taken over an operation's latest outcome: it is hidden from
 // OperationFilter.Unacked and may be removed after Config.KeepFinished. Config.OnOutcome does it by itself.
 func (s *OperationsService) Ack(ctx context.Context, id string) error {
-	rec, err := s.client.engine.Get(ctx, id)
+	rep, err := s.client.look(ctx, id)
 	if err == nil {
-		err = s.client.engine.Ack(ctx, id, rec.Revision)
+		err = s.client.engine.Ack(ctx, id, rep.Record.Revision)
 	}
 	return operationError(err)
 }
@@ -188,6 +188,11 @@ func (s *OperationsService) ResumeLane(ctx context.Context, lane string) error {
 func (s *OperationsService) set(ctx context.Context, c outbox.Change) error {
 	if s.client.closed.Load() {
 		return ErrClosed
+	}
+	if s.client.fleet && c.ID != "" {
+		if _, err := s.client.look(ctx, c.ID); err != nil {
+			return operationError(err)
+		}
 	}
 	c.Now = s.client.cfg.now()
 	rec, err := s.client.engine.Set(ctx, c)

@@ -37,12 +37,7 @@ func newOutcomes(c *Client) *outcomes {
 }
 
 // note says that there may be an outcome to deliver.
-func (d *outcomes) note(*outbox.Record) {
-	select {
-	case d.signal <- struct{}{}:
-	default:
-	}
-}
+func (d *outcomes) note(*outbox.Record) { tell(d.signal) }
 
 func (d *outcomes) drain(ctx context.Context) error {
 	done := make(chan struct{})

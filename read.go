@@ -70,6 +70,9 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 	if o == nil {
 		o = &readOptions{}
 	}
+	if c.invalid != nil {
+		return wire.Exchange{}, wire.Verdict{}, c.invalid
+	}
 	if c.ctx.Err() != nil {
 		return wire.Exchange{}, wire.Verdict{}, &ReadError{Path: path, Err: ErrClosed}
 	}

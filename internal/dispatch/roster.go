@@ -92,6 +92,13 @@ func (d *Dispatcher) known(name string) *connection {
 	return d.roster.byName[name]
 }
 
+// Connections returns how many connections are remembered.
+func (d *Dispatcher) Connections() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.roster.byName)
+}
+
 // sendsFor reports whether the connection's operations are this dispatcher's.
 func (d *Dispatcher) sendsFor(name string) bool { return d.roster.open != nil || d.known(name) != nil }
 
