@@ -1,0 +1,106 @@
+// Command torture tries to make the client lose or double an operation: real processes, real files, a real
+// mock server process, killed and failed in every way there is, judged by the server's own ledger. See
+// README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flavoso/flavoso-go/dev/torture/rig"
+)
+
+func main() {
+	var (
+		long  = flag.Duration("for", time.Minute, "how long to go on")
+		kills = flag.Int("kills", 0, "go on until so many processes were killed, instead of for a time")
+		seed  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "what chance begins with; a failing run prints it")
+		round = flag.Duration("round", 10*time.Second, "how long tills live and die before they are judged")
+		modes = flag.String("modes", "", "only these, comma-separated: "+names())
+		keep  = flag.Bool("keep", true, "leave the files of a failed round")
+	)
+	flag.Parse()
+	o := rig.Options{Seed: *seed, For: *long, Kills: *kills, Round: *round, Keep: *keep, Log: os.Stderr}
+	for _, name := range strings.Split(*modes, ",") {
+		if name == "" {
+			continue
+		}
+		if !slices.Contains(rig.Modes(), rig.Mode(name)) {
+			fmt.Fprintf(os.Stderr, "no mode %q; there are: %s\n", name, names())
+			os.Exit(2)
+		}
+		o.Modes = append(o.Modes, rig.Mode(name))
+	}
+	fmt.Printf("seed %d, %s, %s/%s\n", *seed, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	rep, err := rig.Run(o)
+	if rep != nil {
+		show(rep)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if len(rep.Violations) > 0 {
+		os.Exit(1)
+	}
+}
+
+func names() string {
+	var out []string
+	for _, m := range rig.Modes() {
+		if !slices.Contains(out, string(m)) {
+			out = append(out, string(m))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func show(r *rig.Report) {
+	fmt.Printf("%s: %d processes killed (%d from outside, %d by themselves at named points), %d power losses, %d lives ended politely\n",
+		r.Took.Round(time.Second), r.Killed(), r.Kills, sum(r.Deaths), sum(r.Images), r.Polite)
+	fmt.Printf("%d mock server restarts, %d tokens rotated, %d nights of 25 hours, %d lives with a clock that was set, %d on a failing storage, %d full disks\n",
+		r.Restarts, r.Rotations, r.Nights, r.Jumps, r.Faulty, r.Full)
+	c := r.Counts
+	fmt.Printf("%d lives opened an outbox; %d operations begun, %d accepted; %d requests arrived, %d answered by a replay; %d effects\n",
+		c.Lives, c.Begun, c.Accepted, c.Requests, c.Replays, c.Effects)
+	table("accepted operations by state", c.States)
+	table("rounds", r.Rounds)
+	table("deaths at named points", r.Deaths)
+	table("power losses", r.Images)
+	table("excused by name", r.Excused)
+	for mode, why := range r.Skipped {
+		fmt.Printf("skipped: %s: %s\n", mode, why)
+	}
+	fmt.Printf("objections: %d\n", len(r.Violations))
+	for i, v := range r.Violations {
+		if i == 5 {
+			fmt.Printf("and %d more\n", len(r.Violations)-i)
+			break
+		}
+		fmt.Printf("\n%s (seed %d)\n", v, r.Seed)
+	}
+}
+
+func sum(m map[string]int) int {
+	n := 0
+	for _, k := range m {
+		n += k
+	}
+	return n
+}
+
+func table(title string, m map[string]int) {
+	if len(m) == 0 {
+		return
+	}
+	fmt.Println(title + ":")
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		fmt.Printf("  %7d  %s\n", m[k], k)
+	}
+}

@@ -1,0 +1,66 @@
+package overlay
+
+// Clock lets a till's wall clock and boot clock follow the environment, so that a run can set them: the
+// client asks these two for the time wherever a till's time matters. Nothing else of the product is touched.
+//
+// The variable holds the boot's name, how long the machine was suspended, and jumps of the wall clock, each
+// after some time of the process: "boot 2;90000s;0s:-1h;30ms:25h".
+var Clock = []Patch{
+	{File: "config.go", Old: "		c.now = time.Now\n", New: "		c.now = tortureClock.now\n"},
+	{File: "config.go", Old: "		c.uptime = dispatch.MachineUptime()\n", New: "		c.uptime = tortureClock.uptime(dispatch.MachineUptime())\n"},
+	{File: "config.go", Old: "func isLoopback(host string) bool {", New: clockCode + "\nfunc isLoopback(host string) bool {"},
+	{File: "config.go", Old: "	\"net/url\"\n", New: "	\"net/url\"\n	\"os\"\n"},
+}
+
+const clockCode = `
+type setClock struct {
+	start time.Time
+	boot  string
+	slept time.Duration
+	jumps []clockJump
+}
+
+type clockJump struct{ after, by time.Duration }
+
+var tortureClock = newSetClock(os.Getenv("FLAVOSO_TORTURE_CLOCK"))
+
+func newSetClock(text string) *setClock {
+	c := &setClock{start: time.Now()}
+	fields := strings.Split(text, ";")
+	if len(fields) < 2 {
+		return c
+	}
+	c.boot = fields[0]
+	c.slept, _ = time.ParseDuration(fields[1])
+	for _, f := range fields[2:] {
+		after, by, _ := strings.Cut(f, ":")
+		var j clockJump
+		j.after, _ = time.ParseDuration(after)
+		j.by, _ = time.ParseDuration(by)
+		c.jumps = append(c.jumps, j)
+	}
+	return c
+}
+
+func (c *setClock) now() time.Time {
+	now := time.Now()
+	if len(c.jumps) == 0 {
+		return now
+	}
+	passed := now.Sub(c.start)
+	t := now.Round(0)
+	for _, j := range c.jumps {
+		if passed >= j.after {
+			t = t.Add(j.by)
+		}
+	}
+	return t
+}
+
+func (c *setClock) uptime(machine dispatch.Uptime) dispatch.Uptime {
+	return func() (string, time.Duration) {
+		boot, up := machine()
+		return boot + c.boot, up + c.slept
+	}
+}
+`

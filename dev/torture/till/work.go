@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flavoso/flavoso-go"
+	"github.com/flavoso/flavoso-go/dev/torture/account"
+	"github.com/flavoso/flavoso-go/dev/torture/plan"
+)
+
+// work lives as the plan says, until somebody ends it.
+func (t *till) work() error {
+	ctx := context.Background()
+	var cancel context.CancelFunc = func() {}
+	if t.plan.EndAfter > 0 {
+		ctx, cancel = context.WithTimeout(ctx, t.plan.EndAfter)
+	}
+	defer cancel()
+	var again []wish
+	if t.plan.Calls > 0 {
+		unsettled, err := t.unsettled()
+		if err != nil {
+			return err
+		}
+		again = unsettled
+	}
+	var workers sync.WaitGroup
+	orders := make(chan string, len(t.plan.Orders)+len(t.plan.Shared))
+	for _, id := range t.plan.Orders {
+		orders <- id
+	}
+	close(orders)
+	if t.plan.Menu && t.plan.Calls > 0 {
+		workers.Go(func() { (&worker{till: t, name: "m", rnd: t.rand(1)}).writeMenu(ctx) })
+	}
+	workers.Go(func() {
+		w := &worker{till: t, name: "a", rnd: t.rand(2)}
+		for _, v := range again {
+			w.submit(ctx, v)
+		}
+		for _, id := range t.plan.Shared {
+			w.submit(ctx, wish{kind: "orders.accept", name: w.next(), resource: id})
+			w.submit(ctx, wish{kind: "orders.acknowledge", name: w.next(), resource: id})
+		}
+	})
+	for i := range t.plan.Workers {
+		workers.Go(func() { (&worker{till: t, name: string(rune('p' + i)), rnd: t.rand(uint64(10 + i))}).run(ctx, orders) })
+	}
+	if t.file != nil && t.rand(3).IntN(8) == 0 {
+		workers.Go(func() {
+			if err := t.file.Compact(ctx); err != nil {
+				t.acc.Write(account.Event{What: account.Note, Text: "compact: " + shorten(err)})
+			}
+		})
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(20 * time.Millisecond):
+			t.client.Wake() // the network comes back all the time
+		case <-ctx.Done():
+		}
+	}
+	if t.rand(4).IntN(2) == 0 {
+		end, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = t.client.Shutdown(end) // whatever it had to break off is taken up by the next life
+	}
+	workers.Wait()
+	return nil
+}
+
+func (t *till) rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(t.plan.Seed, stream)) }
+
+// unsettled finds the wishes with keys of which earlier lives do not know whether they were saved. A till
+// asks again: the key makes it the same operation.
+func (t *till) unsettled() ([]wish, error) {
+	events, err := t.acc.Tail(16 << 10)
+	if err != nil {
+		return nil, err
+	}
+	open := map[string]wish{}
+	var order []string
+	for _, e := range events {
+		switch e.What {
+		case account.Began:
+			if v, ok := repeatable(e); ok {
+				open[e.Op] = v
+				order = append(order, e.Op)
+			}
+		case account.Saved:
+			delete(open, e.Op)
+		case account.Returned:
+			if e.Fate != flavoso.FateUnknown.String() {
+				delete(open, e.Op)
+			}
+		}
+	}
+	var out []wish
+	for _, name := range order {
+		if v, ok := open[name]; ok {
+			delete(open, name)
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// worker is somebody at the till.
+type worker struct {
+	till *till
+	name string
+	rnd  *rand.Rand
+	made int
+}
+
+// run makes the plan's operations.
+func (w *worker) run(ctx context.Context, orders <-chan string) {
+	kinds := w.till.plan.Work
+	if len(kinds) == 0 {
+		kinds = []string{"ticket", "ticket", "booking", "booking", "call", "expire", "cancel", "big"}
+	}
+	for n := 0; n < w.till.plan.Calls && ctx.Err() == nil; n++ {
+		if w.rnd.IntN(3) == 0 {
+			select {
+			case <-time.After(time.Duration(w.rnd.IntN(4000)) * time.Microsecond):
+			case <-ctx.Done():
+			}
+		}
+		name := w.next()
+		switch kind := kinds[w.rnd.IntN(len(kinds))]; kind {
+		case "ticket":
+			id, ok := <-orders
+			if !ok {
+				w.submit(ctx, wish{kind: "bookings.create", name: name, resource: name})
+				continue
+			}
+			w.ticket(ctx, id, name)
+		case "booking":
+			w.submit(ctx, wish{kind: "bookings.create", name: name, resource: name})
+		case "big":
+			w.submit(ctx, wish{kind: "bookings.create", name: name, resource: name, pad: w.rnd.IntN(12000), once: true})
+		case "call":
+			w.submit(ctx, wish{kind: "call", name: name, resource: name})
+		case "expire":
+			w.submit(ctx, wish{kind: "bookings.create", name: name, resource: name, expiry: time.Duration(1+w.rnd.IntN(30)) * time.Millisecond, once: true})
+		case "cancel":
+			w.cancel(ctx, wish{kind: "bookings.create", name: name, resource: name, once: true})
+		}
+	}
+}
+
+// ticket takes an order through its life, in one lane.
+func (w *worker) ticket(ctx context.Context, id, name string) {
+	if w.rnd.IntN(6) == 0 {
+		w.submit(ctx, wish{kind: "orders.reject", name: name, resource: id})
+		return
+	}
+	for i, kind := range []string{"orders.accept", "orders.acknowledge", "orders.update", "orders.status", "orders.status"} {
+		v := wish{kind: kind, name: w.next(), resource: id}
+		if kind == "orders.status" {
+			v.status = []flavoso.OrderStatus{flavoso.OrderPreparing, flavoso.OrderReady}[i-3]
+		}
+		w.submit(ctx, v)
+	}
+}
+
+// writeMenu writes what has no key: the last one must win.
+func (w *worker) writeMenu(ctx context.Context) {
+	for n := 0; n < w.till.plan.Calls && ctx.Err() == nil; n++ {
+		name := w.next()
+		kind := []string{"menu.put", "menu.availability", "store.update", "menu.supersede", "menu.put"}[w.rnd.IntN(5)]
+		if n == 0 {
+			kind = "menu.put"
+		}
+		w.submit(ctx, wish{kind: kind, name: name, resource: "menu"})
+	}
+}
+
+// submit makes a wish, in one of the ways there are, and notes what came back.
+func (w *worker) submit(ctx context.Context, v wish) {
+	if ctx.Err() != nil {
+		return
+	}
+	t := w.till
+	e, o := v.operation(t)
+	e.What = account.Began
+	t.acc.Write(e)
+	t.death.at(plan.BeforeSave)
+	if w.rnd.IntN(3) > 0 {
+		id, err := o.enqueue(ctx)
+		if err != nil {
+			t.returned(v.name, "", err)
+			return
+		}
+		t.acc.Write(account.Event{What: account.Saved, Op: v.name, ID: id})
+		return
+	}
+	t.returned(v.name, "", o.do(ctx))
+}
+
+// cancel enqueues a wish and takes it back at once, if that is still possible.
+func (w *worker) cancel(ctx context.Context, v wish) {
+	t := w.till
+	e, o := v.operation(t)
+	e.What = account.Began
+	t.acc.Write(e)
+	id, err := o.enqueue(ctx)
+	if err != nil {
+		t.returned(v.name, "", err)
+		return
+	}
+	t.acc.Write(account.Event{What: account.Saved, Op: v.name, ID: id})
+	if t.client.Operations.Cancel(ctx, id) == nil {
+		t.acc.Write(account.Event{What: account.Canceled, Op: v.name, ID: id})
+	}
+}
+
+func (t *till) returned(name, id string, err error) {
+	t.acc.Write(account.Event{What: account.Returned, Op: name, ID: id, Fate: flavoso.FateOf(err).String(), Error: shorten(err)})
+}
