@@ -91,7 +91,7 @@ func TestFleetSendsForEveryConnection(t *testing.T) {
 		cfg := FleetConfig{Outbox: engine, BaseURL: srv.BaseURL(), Transport: srv.Transport(), uptime: bootClock(),
 			Token: TokenFunc(func(_ context.Context, r TokenRequest) (string, error) { return srv.Token(r.Connection), nil })}
 		orders := map[string][]string{}
-		srv.Inject(mockserver.Refuse().Times(-1).Optional())
+		srv.Inject(mockserver.Refuse().Optional())
 		first, err := OpenFleet(cfg)
 		require.NoError(t, err)
 		for i := range 30 {
@@ -138,7 +138,7 @@ func TestFleetTroubleStaysWithItsConnection(t *testing.T) {
 				case "busy":
 					return http.StatusTooManyRequests
 				}
-				return 0
+				return http.StatusOK
 			},
 		}
 		var mu sync.Mutex
