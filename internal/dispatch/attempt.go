@@ -96,6 +96,9 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	if until := d.paused(c); !until.IsZero() {
 		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: until})
 	}
+	if t.clean && !d.shared && d.timeOver(rec) {
+		return t.unsent(outbox.Settlement{To: outbox.Expired, Result: t.reason(outbox.ReasonExpired, "")})
+	}
 	if !t.clean {
 		if s, over := t.beforeRepeat(ctx); over {
 			return t.withEvidence(s)
@@ -163,9 +166,7 @@ func (t *try) beforeRepeat(ctx context.Context) (outbox.Settlement, bool) {
 	case f.Wish == GivenUp:
 		return outbox.Settlement{To: outbox.Abandoned, Result: t.found("given_up", f)}, true
 	case f.Wish == Impossible && !rec.RepeatSafe:
-		r := t.found("differs", f)
-		r.Code, r.Message = outbox.CodeConflict, "what is there under this reference differs from what was asked for"
-		return outbox.Settlement{To: outbox.Rejected, Result: r}, true
+		return t.differs(f, nil), true
 	case f.Wish == Unreadable:
 		return t.again(outbox.Settlement{Last: t.last("the resource could not be read back before repeating")}), true
 	}
@@ -213,6 +214,8 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 			return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: r})
 		case f.Wish == Unreadable:
 			return t.again(outbox.Settlement{Last: last})
+		case f.Wish == Impossible && !rec.RepeatSafe:
+			return t.final(t.differs(f, last))
 		case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:
 			return t.rejected(x, v, last)
 		}
@@ -301,6 +304,10 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 		return t.again(outbox.Settlement{Last: last})
 	case GivenUp:
 		return t.final(outbox.Settlement{To: outbox.Abandoned, Last: last, Result: t.found("given_up", f)})
+	case Impossible:
+		if !t.rec.RepeatSafe {
+			return t.final(t.differs(f, last))
+		}
 	case Open:
 		if t.d.cfg.Policy.Asks(t.rec) {
 			break // whoever decides it knows better than a second look
@@ -310,6 +317,13 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 		}
 	}
 	return t.rejected(x, v, last)
+}
+
+// differs settles an operation that must not be done twice and whose place something else has: that is shown.
+func (t *try) differs(f Finding, last *outbox.Attempt) outbox.Settlement {
+	r := t.found("differs", f)
+	r.Code, r.Message = outbox.CodeConflict, "what is there under this reference differs from what was asked for"
+	return outbox.Settlement{To: outbox.Rejected, Result: r, Last: last}
 }
 
 // surprised returns how long to wait before looking again, when a refusal that an unfinished request could
