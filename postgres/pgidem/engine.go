@@ -1,6 +1,7 @@
 package pgidem
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,14 +81,23 @@ func isSerialization(err error) bool {
 	return errors.As(err, &pe) && (pe.Code == "40001" || pe.Code == "40P01")
 }
 
-// Claim implements idempotency.Engine with one statement.
+// Claim implements idempotency.Engine: one statement for a repeat, two for a new key.
 func (e *Engine) Claim(ctx context.Context, req idempotency.ClaimRequest) (res idempotency.ClaimResult, err error) {
 	if err := req.Validate(); err != nil {
 		return res, err
 	}
-	owner, id := idempotency.NewOwner(), req.Scope.ID()
+	id := req.Scope.ID()
 	err = again(ctx, func() error {
-		res, err = e.claim(ctx, id, owner, req)
+		var next string
+		res, next, err = e.look(ctx, id, req)
+		if err == nil && next == e.sql.insert {
+			if res, err = e.claim(ctx, next, id, req); errors.Is(err, pgx.ErrNoRows) {
+				next, err = e.sql.claim, nil
+			}
+		}
+		if err == nil && next == e.sql.claim {
+			res, err = e.claim(ctx, next, id, req)
+		}
 		return err
 	})
 	if err != nil {
@@ -97,41 +107,88 @@ func (e *Engine) Claim(ctx context.Context, req idempotency.ClaimRequest) (res i
 	return res, nil
 }
 
-func (e *Engine) claim(ctx context.Context, id idempotency.ID, owner idempotency.Owner, req idempotency.ClaimRequest) (idempotency.ClaimResult, error) {
+// look decides by what is there, without writing. If that does not decide it returns the statement to go on with.
+func (e *Engine) look(ctx context.Context, id idempotency.ID, req idempotency.ClaimRequest) (res idempotency.ClaimResult, next string, err error) {
+	var (
+		now    time.Time
+		stored []byte
+		row    recordRow
+	)
+	err = e.pool.QueryRow(ctx, e.sql.look, id[:]).Scan(row.stateTargets(&now, &stored)...)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return res, e.sql.insert, nil
+	case err != nil:
+		return res, "", err
+	case row.lapsed(now), row.gone(now):
+		return res, e.sql.claim, nil
+	}
+	kind := kindReplay
+	switch {
+	case !bytes.Equal(row.fingerprint, req.Fingerprint[:]):
+		kind = kindMismatch
+	case row.state == stateProcessing:
+		kind = kindInProgress
+	case row.state == stateUncertain:
+		kind = kindUncertain
+	}
+	return row.result(kind, req.Scope, stored), "", nil
+}
+
+// The kinds of decisions as the claim function names them.
+const (
+	kindNew        = "n"
+	kindTakenOver  = "t"
+	kindReplay     = "r"
+	kindInProgress = "i"
+	kindMismatch   = "m"
+	kindUncertain  = "u"
+	kindParked     = "p" // uncertain from now on
+)
+
+func (e *Engine) claim(ctx context.Context, sql string, id idempotency.ID, req idempotency.ClaimRequest) (idempotency.ClaimResult, error) {
 	var (
 		kind   string
 		stored []byte
-		res    idempotency.ClaimResult
 		row    recordRow
 	)
-	err := e.pool.QueryRow(ctx, e.sql.claim, id[:], owner[:], req.Fingerprint[:], micros(req.Lease), micros(req.Retention),
+	owner := idempotency.NewOwner()
+	err := e.pool.QueryRow(ctx, sql, id[:], owner[:], req.Fingerprint[:], micros(req.Lease), micros(req.Retention),
 		policyCode(req.OnLeaseLost), holdCode(req.HoldFrom), clean(req.Scope.Tenant), clean(req.Scope.Operation), clean(req.Scope.Key)).
-		Scan(append([]any{&kind, &stored}, row.targets()...)...)
+		Scan(row.stateTargets(&kind, &stored)...)
 	if err != nil {
-		return res, err
+		return idempotency.ClaimResult{}, err
 	}
-	res.Record = row.record()
-	res.Record.Scope = req.Scope // the columns are for readers; the id decides
+	res := row.result(kind, req.Scope, stored)
 	switch kind {
-	case "n", "t":
-		res.Decision = idempotency.New
-		if kind == "t" {
-			res.Decision = idempotency.TakenOver
-		}
+	case kindNew, kindTakenOver:
 		res.Claim = idempotency.Claim{Scope: req.Scope, Owner: owner, Generation: res.Record.Generation, LeaseUntil: res.Record.LeaseUntil}
-	case "m":
-		res.Decision = idempotency.Mismatch
-	case "i":
-		res.Decision = idempotency.InProgress
-	case "u":
-		res.Decision = idempotency.Uncertain
-	case "p":
-		res.Decision = idempotency.Uncertain
+	case kindParked:
 		e.counters.MarkedUncertain.Add(1)
-	case "r":
-		replay(&res, stored)
 	}
 	return res, nil
+}
+
+// result turns a decision about the row into the engine's answer. The columns of the scope are for readers; the id
+// decides.
+func (x *recordRow) result(kind string, scope idempotency.Scope, stored []byte) (res idempotency.ClaimResult) {
+	res.Record = x.record()
+	res.Record.Scope, res.Record.Size = scope, int64(len(stored))
+	switch kind {
+	case kindNew:
+		res.Decision = idempotency.New
+	case kindTakenOver:
+		res.Decision = idempotency.TakenOver
+	case kindMismatch:
+		res.Decision = idempotency.Mismatch
+	case kindInProgress:
+		res.Decision = idempotency.InProgress
+	case kindUncertain, kindParked:
+		res.Decision = idempotency.Uncertain
+	case kindReplay:
+		replay(&res, stored)
+	}
+	return res
 }
 
 // replay turns a stored result into the decision.

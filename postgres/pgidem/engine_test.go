@@ -33,7 +33,7 @@ func (c *statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ p
 }
 func (c *statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func TestClaimAndCompleteAreOneStatementEach(t *testing.T) {
+func TestARepeatAndACompletionAreOneStatementEach(t *testing.T) {
 	var count statementCounter
 	eng, _ := newEngine(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = &count })
 	step := func(name string, want int64, f func()) {
@@ -43,7 +43,7 @@ func TestClaimAndCompleteAreOneStatementEach(t *testing.T) {
 	}
 	req := request("k")
 	var c idempotency.Claim
-	step("new", 1, func() { c = mustClaim(t, eng, req, idempotency.New).Claim })
+	step("new", 2, func() { c = mustClaim(t, eng, req, idempotency.New).Claim })
 	step("in progress", 1, func() { mustClaim(t, eng, req, idempotency.InProgress) })
 	step("extend", 1, func() { _, err := eng.Extend(t.Context(), c, time.Minute); require.NoError(t, err) })
 	step("complete", 1, func() { require.NoError(t, eng.Complete(t.Context(), c, answer)) })

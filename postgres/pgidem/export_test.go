@@ -5,6 +5,5 @@ var (
 	SweepSQL   = newStatements("").sweep
 	StatsSQL   = newStatements("").stats
 	OpenSQL    = newStatements("").listOpen
-	ClaimSQL   = newStatements("").claim
 	LapsedNote = lapsedNote
 )

@@ -43,8 +43,23 @@ type recordRow struct {
 }
 
 func (x *recordRow) targets() []any {
-	return []any{&x.r.Scope.Tenant, &x.r.Scope.Operation, &x.r.Scope.Key, &x.state, &x.r.Generation, &x.fingerprint, &x.r.Effect,
-		&x.r.Note, &x.status, &x.r.Size, &x.r.CreatedAt, &x.r.LeaseUntil, &x.finished, &x.expires}
+	return x.stateTargets(&x.r.Scope.Tenant, &x.r.Scope.Operation, &x.r.Scope.Key, &x.r.Size)
+}
+
+// stateTargets take the columns of stateColumns behind others.
+func (x *recordRow) stateTargets(before ...any) []any {
+	return append(before, &x.state, &x.r.Generation, &x.fingerprint, &x.r.Effect, &x.r.Note, &x.status, &x.r.CreatedAt, &x.r.LeaseUntil,
+		&x.finished, &x.expires)
+}
+
+// lapsed reports whether the lease of a running record has ended.
+func (x *recordRow) lapsed(now time.Time) bool {
+	return x.state == stateProcessing && !x.r.LeaseUntil.After(now)
+}
+
+// gone reports whether the time is over for which a finished record is held.
+func (x *recordRow) gone(now time.Time) bool {
+	return (x.state == stateCompleted || x.state == stateFailed) && x.expires != nil && !x.expires.After(now)
 }
 
 func (x *recordRow) record() idempotency.Record {

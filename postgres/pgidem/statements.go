@@ -16,8 +16,8 @@ const (
 
 // statements are the engine's SQL with the schema filled in.
 type statements struct {
-	claim, finish, own, release, extend, markEffect, markUncertain, get, list, listOpen, sweep, stats, count string
-	reconcile, reconcileDelete, exists, read, insertFinished, mine                                           string
+	look, insert, claim, finish, own, release, extend, markEffect, markUncertain, get, list, listOpen, sweep, stats, count string
+	reconcile, reconcileDelete, exists, read, insertFinished, mine                                                         string
 }
 
 func newStatements(schema string) statements {
@@ -26,7 +26,7 @@ func newStatements(schema string) statements {
 	for _, x := range []struct {
 		dst *string
 		sql string
-	}{{&s.claim, claimSQL}, {&s.finish, finishSQL}, {&s.own, ownSQL}, {&s.release, releaseSQL}, {&s.extend, extendSQL},
+	}{{&s.look, lookSQL}, {&s.insert, insertSQL}, {&s.claim, claimSQL}, {&s.finish, finishSQL}, {&s.own, ownSQL}, {&s.release, releaseSQL}, {&s.extend, extendSQL},
 		{&s.markEffect, markEffectSQL}, {&s.markUncertain, markUncertainSQL}, {&s.get, getSQL}, {&s.list, listSQL},
 		{&s.listOpen, strings.Replace(listSQL, "WHERE", "WHERE t.state IN (1, 4) AND", 1)},
 		{&s.sweep, sweepSQL}, {&s.stats, statsSQL}, {&s.count, countSQL}, {&s.reconcile, reconcileSQL}, {&s.reconcileDelete, reconcileDeleteSQL},
@@ -48,29 +48,34 @@ func names(schema string) *strings.Replacer {
 		"{regclass}", "'"+inLiteral+"flavoso_idempotency'::regclass")
 }
 
-const recordColumns = `t.tenant, t.operation, t.key, t.state, t.generation, t.fingerprint, t.effect, t.note, t.status,
-	coalesce(octet_length(t.result), 0)::bigint, t.created_at, t.lease_until, t.finished_at, t.expires_at`
+const recordColumns = `t.tenant, t.operation, t.key, coalesce(octet_length(t.result), 0)::bigint, ` + stateColumns
 
-// claimSQL reads first: a repeat that meets a settled record costs one look at the primary key, writes nothing and
-// waits for nobody. Only if there is nothing, or something that has lapsed or expired, does the function run. The look
-// is evaluated once, so the two cannot disagree about the time.
+// stateColumns are what of a record its scope and its result do not tell.
+const stateColumns = `t.state, t.generation, t.fingerprint, t.effect, t.note, t.status, t.created_at, t.lease_until, t.finished_at, t.expires_at`
+
+// lookSQL comes before every claim: a repeat that meets a settled record costs this one look by the primary key, writes
+// nothing and waits for nobody. The clock is the server's.
+//
+// $1 id
+const lookSQL = `SELECT clock_timestamp(), t.result, ` + stateColumns + ` FROM {table} t WHERE t.id = $1::bytea`
+
+// insertSQL follows when there is nothing. No row = another claim was faster.
 //
 // $1 id  $2 owner  $3 fingerprint  $4 lease µs  $5 retention µs  $6 policy  $7 hold_from  $8 tenant  $9 operation  $10 key
-var claimSQL = `
-WITH cur AS MATERIALIZED (
-	SELECT t.*, t.fingerprint = $3::bytea AS same FROM {table} t WHERE t.id = $1::bytea
-		AND NOT (t.state = 1 AND t.lease_until <= clock_timestamp()) AND NOT (t.state IN (2, 3) AND t.expires_at <= clock_timestamp()))
-SELECT CASE WHEN NOT t.same THEN 'm' WHEN t.state = 1 THEN 'i' WHEN t.state = 4 THEN 'u' ELSE 'r' END,
-	CASE WHEN t.same THEN t.result END, ` + recordColumns + ` FROM cur t
-UNION ALL
-SELECT w.kind, (w.t).result, ` + wColumns + `
-FROM {claim}($1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::bigint, $6::smallint, $7::smallint, $8::text, $9::text, $10::text) w
-WHERE NOT EXISTS (SELECT 1 FROM cur)`
+const insertSQL = `INSERT INTO {table} AS t (id, owner, generation, retention_us, created_at, lease_until, expires_at, state, policy,
+	hold_from, fingerprint, tenant, operation, key)
+SELECT $1::bytea, $2::bytea, {generation}, $5::bigint, now.at, now.at + $4::bigint * interval '1 microsecond',
+	CASE WHEN $7::smallint = 1 THEN now.at + $5::bigint * interval '1 microsecond' END, 1, $6::smallint,
+	$7::smallint, $3::bytea, $8::text, $9::text, $10::text
+FROM (SELECT clock_timestamp() AS at) now
+ON CONFLICT (id) DO NOTHING
+RETURNING '` + kindNew + `', t.result, ` + stateColumns
 
-// wColumns are recordColumns of the record that the claim function returns.
-var wColumns = strings.ReplaceAll(recordColumns, "t.", "(w.t).")
+// claimSQL follows when what is there has lapsed or expired, or another claim was faster. Parameters as insertSQL.
+var claimSQL = `SELECT w.kind, (w.t).result, ` + strings.ReplaceAll(stateColumns, "t.", "(w.t).") + `
+FROM {claim}($1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::bigint, $6::smallint, $7::smallint, $8::text, $9::text, $10::text) w`
 
-// claimFunction is the part of a claim that writes. In READ COMMITTED each of its statements sees what was committed
+// claimFunction decides a claim and writes it. In READ COMMITTED each of its statements sees what was committed
 // before it, so a lost race shows at the next. It locks with SKIP LOCKED: a record whose owner has written but
 // not committed counts as running.
 const claimFunction = `
