@@ -107,15 +107,19 @@ func (d *Dispatcher) asking(n int) asked {
 
 // claim starts what is due of a share, and returns when to look at it again.
 func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
-	// Asking costs no commit, and takes no place away from an operation that is submitted meanwhile.
-	due, ok, err := d.engine.NextDue(d.ctx, s.scope)
-	if err != nil {
-		return time.Time{}, err
+	due, ok := now, true
+	if !d.shared {
+		// Asking costs no commit, and takes no place away from an operation that is submitted meanwhile. Where
+		// others may be faster it tells little, and costs as much as trying.
+		var err error
+		if due, ok, err = d.engine.NextDue(d.ctx, s.scope); err != nil {
+			return time.Time{}, err
+		}
 	}
 	d.mu.Lock()
 	req := d.asking(longBody)
 	q := outbox.ClaimRequest{Scope: s.scope, Mark: req.Mark}
-	if ok && due.Sub(now) > hurryAhead && !d.shared {
+	if ok && due.Sub(now) > hurryAhead {
 		// No delay is that long: the wall clock was set back since. What waits is tried now.
 		d.hurry, d.hurryBy = max(d.hurry, 1), due
 	}
@@ -175,6 +179,11 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 	case len(recs) > 0:
 		d.Kick() // there may be more, and places for it
 		return time.Time{}, nil
+	case d.shared:
+		if due, ok, err = d.engine.NextDue(d.ctx, s.scope); err != nil || !ok {
+			return time.Time{}, err
+		}
+		return later(due, now.Add(idleClaim)), nil
 	}
 	return now.Add(idleClaim), nil
 }

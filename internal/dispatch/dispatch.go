@@ -58,6 +58,7 @@ type Dispatcher struct {
 	kick chan struct{}  // makes the loop look again
 
 	clock     clock
+	ages      *ages
 	waiters   waiters
 	expiries  expiries
 	foreign   runs // answers that were not Flavoso's, since the last one that was
@@ -97,6 +98,12 @@ func New(cfg Config) (*Dispatcher, error) {
 		roster:  newRoster(cfg),
 		waking:  map[string]bool{},
 		working: map[string]string{},
+	}
+	d.ages = newAges(cfg.Uptime, cfg.Now)
+	d.expiries.ages = d.ages
+	if err := d.loadAges(); err != nil {
+		stop()
+		return nil, err
 	}
 	for _, c := range cfg.Connections {
 		conn := newConnection(c, cfg.Concurrency)
@@ -172,6 +179,9 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 		if d.meet(ctx, a.Record.Connection) != nil {
 			conn = d.reserve(a.Record.Connection, id, urgent)
 		}
+	}
+	if !a.Record.Expires.IsZero() {
+		d.ages.note() // how the clock is set that it is saved under
 	}
 	asked := d.asking(len(a.Record.Request.Body))
 	if conn != nil {
@@ -301,6 +311,7 @@ func (d *Dispatcher) loop() {
 	for {
 		next, err := d.look()
 		redate.pass()
+		d.keepAges()
 		switch {
 		case d.ctx.Err() != nil:
 			return

@@ -13,21 +13,26 @@ import (
 // expiries knows when operations become pointless, so that they end on time also while their connection
 // is off line, their lane is held, or others are before them. Claims end those that they come across.
 type expiries struct {
+	ages *ages
+
 	mu   sync.Mutex
 	next expiryHeap
 	byID map[string]*expiry
 }
 
 type expiry struct {
-	at    time.Time
+	at    time.Duration // on the steady clock
 	id    string
-	index int // in the heap
+	index int // in the heap; -1 = its time is over, and it was told so
+
+	saved, expires time.Time // by the wall clock
+	vague          bool      // its time counts from when it was met; see ages.left
 }
 
 type expiryHeap []*expiry
 
 func (h expiryHeap) Len() int           { return len(h) }
-func (h expiryHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h expiryHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
 func (h *expiryHeap) Push(x any) {
 	e := x.(*expiry)
@@ -36,32 +41,71 @@ func (h *expiryHeap) Push(x any) {
 }
 func (h *expiryHeap) Pop() any {
 	last := (*h)[len(*h)-1]
+	last.index = -1
 	*h = slices.Delete(*h, len(*h)-1, len(*h))
 	return last
 }
 
-// add notes an operation that may expire, once or often.
+// add notes an operation that may expire, once or often: its time goes on from when it was met first.
 func (e *expiries) add(rec *outbox.Record) {
-	if !rec.Expires.IsZero() && rec.State == outbox.Queued {
-		e.push(rec.ID, rec.Expires)
+	if rec.Expires.IsZero() || rec.State != outbox.Queued {
+		return
 	}
-}
-
-// push notes that an operation is to be ended at a moment.
-func (e *expiries) push(id string, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if x := e.byID[id]; x != nil {
-		x.at = at
-		heap.Fix(&e.next, x.index)
+	if x := e.byID[rec.ID]; x != nil {
+		if x.index < 0 {
+			heap.Push(&e.next, x)
+		}
 		return
 	}
 	if e.byID == nil {
 		e.byID = map[string]*expiry{}
 	}
-	x := &expiry{at: at, id: id}
-	e.byID[id] = x
+	x := &expiry{id: rec.ID, saved: rec.Created, expires: rec.Expires}
+	e.date(x)
+	e.byID[rec.ID] = x
 	heap.Push(&e.next, x)
+}
+
+func (e *expiries) date(x *expiry) {
+	var left time.Duration
+	left, x.vague = e.ages.left(x.saved, x.expires)
+	x.at = e.ages.steady() + left
+}
+
+// again notes that an operation could not be ended, and is to be a little later.
+func (e *expiries) again(id string, after time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.byID[id]; x != nil && x.index < 0 {
+		x.at = e.ages.steady() + after
+		heap.Push(&e.next, x)
+	}
+}
+
+// clockSet looks again at those of which no clock told how old they are, now that the wall clock was set.
+func (e *expiries) clockSet() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, x := range e.byID {
+		if x.vague && x.index >= 0 {
+			if left, vague := e.ages.left(x.saved, x.expires); !vague {
+				x.at, x.vague = e.ages.steady()+left, false
+			}
+		}
+	}
+	heap.Init(&e.next)
+}
+
+// when returns when an operation's time is over, on the steady clock, if it was noted.
+func (e *expiries) when(id string) (time.Duration, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.byID[id]; x != nil {
+		return x.at, true
+	}
+	return 0, false
 }
 
 // drop forgets an operation that cannot expire any more.
@@ -70,23 +114,25 @@ func (e *expiries) drop(id string) {
 	defer e.mu.Unlock()
 	if x := e.byID[id]; x != nil {
 		delete(e.byID, id)
-		heap.Remove(&e.next, x.index)
+		if x.index >= 0 {
+			heap.Remove(&e.next, x.index)
+		}
 	}
 }
 
-// due takes out at most most operations whose time is over, and returns when the next one's is.
-func (e *expiries) due(now time.Time, most int) (ids []string, next time.Time) {
+// due tells of at most most operations whose time is over, once of each, and how long it is until the next one's is;
+// false = there is no other.
+func (e *expiries) due(most int) (ids []string, wait time.Duration, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.next) > 0 && len(ids) < most && !now.Before(e.next[0].at) {
-		id := heap.Pop(&e.next).(*expiry).id
-		delete(e.byID, id)
-		ids = append(ids, id)
+	now := e.ages.steady()
+	for len(e.next) > 0 && len(ids) < most && now >= e.next[0].at {
+		ids = append(ids, heap.Pop(&e.next).(*expiry).id)
 	}
 	if len(e.next) > 0 {
-		next = e.next[0].at
+		return ids, max(e.next[0].at-now, 0), true
 	}
-	return ids, next
+	return ids, 0, false
 }
 
 const (
@@ -103,28 +149,40 @@ const (
 	longestExpiry = 100 * 365 * 24 * time.Hour
 )
 
-// expireDue ends what is pointless by now, and returns when to do it again.
+// expireDue ends what is pointless by now, and returns when to do it again; zero = there is nothing else.
 func (d *Dispatcher) expireDue() time.Time {
-	ids, next := d.expiries.due(d.cfg.Now(), expireTogether)
+	if d.ages.note() {
+		d.expiries.clockSet()
+	}
+	ids, wait, more := d.expiries.due(expireTogether)
 	var jobs sync.WaitGroup
 	for _, id := range ids {
 		jobs.Go(func() { d.expire(id) })
 	}
 	jobs.Wait()
-	return next
+	if !more {
+		return time.Time{}
+	}
+	return d.cfg.Now().Add(wait)
 }
 
 // expire ends one operation, unless it may have been sent. One that is claimed at this moment is not
 // ended; should it turn out not to have been sent, settling notes it again.
 func (d *Dispatcher) expire(id string) {
-	rec, err := d.engine.Set(d.ctx, outbox.Change{ID: id, Action: outbox.Expire, Now: d.cfg.Now()})
+	rec, err := d.engine.Set(d.ctx, outbox.Change{ID: id, Action: outbox.Expire, Now: d.cfg.Now(), Overdue: !d.shared})
 	switch {
 	case err == nil:
 		d.ended(&rec)
 	case errors.Is(err, outbox.ErrState), errors.Is(err, outbox.ErrNotFound), errors.Is(err, outbox.ErrClosed):
+		d.mu.Lock()
+		_, working := d.working[id]
+		d.mu.Unlock()
+		if !working {
+			d.expiries.drop(id)
+		}
 	default:
 		d.log.Warn("flavoso.expire_failed", "operation", id, "error", err)
-		d.expiries.push(id, d.cfg.Now().Add(expireAgain))
+		d.expiries.again(id, expireAgain)
 	}
 }
 
