@@ -4,8 +4,8 @@
 //	err = pgidem.Migrate(ctx, pool)
 //	mw, err := idempotency.NewMiddleware(pgidem.New(pool), idempotency.Options{…})
 //
-// A claim is one statement and one round trip; so is a completion. A repeat reads before it writes: a replay
-// writes nothing, and never waits for an owner that has not committed yet. Only the database's clock counts, so
+// A repeat is one plain SELECT by primary key, a completion one UPDATE; a new key takes one look and one INSERT. A
+// replay writes nothing, and never waits for an owner that has not committed yet. Only the database's clock counts, so
 // processes whose clocks differ agree. No connection is held while a handler runs.
 //
 // # Effect and result in one commit (S7)
