@@ -167,7 +167,13 @@ type ClaimRequest struct {
 	// waiting has become pointless. It does not shorten a lane's hold.
 	DueBy time.Time
 	First []string // IDs to take before all others, in this order, when they are claimable lane heads
+	// KeepExpired takes due heads whose Expires has passed like others: the caller has a better clock than Now to
+	// judge that by. Engines that are Shared may ignore it.
+	KeepExpired bool
 }
+
+// Expires reports whether the claim ends a due head rather than giving it out.
+func (c *ClaimRequest) Expires(r *Record) bool { return !c.KeepExpired && r.PastExpiry(c.Now) }
 
 // Full reports whether a claim that has taken n records of a connection takes no more of it.
 func (c *ClaimRequest) Full(n int) bool { return c.PerConnection > 0 && n >= c.PerConnection }
@@ -244,6 +250,8 @@ type Change struct {
 	// LaneNotBefore holds back the lane's next record as [Settlement.LaneNotBefore] does, when the change
 	// ends or parks what may have been sent: a late request of it must not overtake the next.
 	LaneNotBefore time.Time
+	// Overdue says that Expire is right although Now is before the record's Expires: the caller has a better clock.
+	Overdue bool
 }
 
 // Query selects records for List.

@@ -307,7 +307,7 @@ func (m *memory) Claim(ctx context.Context, q ClaimRequest) ([]Record, error) {
 		taken[l] = true
 		count[r.Connection]++
 		_ = m.change(r, q.Now, func() error {
-			if r.PastExpiry(q.Now) {
+			if q.Expires(r) {
 				r.ApplyExpire(q.Now)
 			} else {
 				r.ApplyClaim(rand.Text(), q.Mark)

@@ -58,8 +58,10 @@ func (r *Record) NeverSent() bool { return r.Exposure == nil && !r.Suspect && r.
 func (r *Record) Unacked() bool { return r.OutcomeSeq != 0 && r.Acked < r.Revision }
 
 // PastExpiry reports whether the record may be expired at now: its time is over and it was never sent.
-func (r *Record) PastExpiry(now time.Time) bool {
-	return r.State == Queued && r.NeverSent() && !r.Expires.IsZero() && !now.Before(r.Expires)
+func (r *Record) PastExpiry(now time.Time) bool { return r.canExpire() && !now.Before(r.Expires) }
+
+func (r *Record) canExpire() bool {
+	return r.State == Queued && r.NeverSent() && !r.Expires.IsZero()
 }
 
 // ApplyClaim gives the record to the claim named by token, counts the attempt, and marks the exposure.
@@ -169,7 +171,7 @@ func (r *Record) ApplyChange(c *Change) error {
 		}
 		r.decide(Abandoned, c, "")
 	case Expire:
-		if !r.PastExpiry(c.Now) {
+		if !r.PastExpiry(c.Now) && !(c.Overdue && r.canExpire()) {
 			return ErrState
 		}
 		r.decide(Expired, c, ReasonExpired)

@@ -118,7 +118,7 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 	}
 	d.mu.Lock()
 	req := d.asking(longBody)
-	q := outbox.ClaimRequest{Scope: s.scope, Mark: req.Mark}
+	q := outbox.ClaimRequest{Scope: s.scope, Mark: req.Mark, KeepExpired: !d.shared}
 	if ok && due.Sub(now) > hurryAhead {
 		// No delay is that long: the wall clock was set back since. What waits is tried now.
 		d.hurry, d.hurryBy = max(d.hurry, 1), due

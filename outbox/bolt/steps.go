@@ -165,7 +165,7 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 		taken[lane{r.Connection, r.Lane}] = true
 		count[r.Connection]++
 		_ = t.change(r, q.Now, func(o *outbox.Record) error {
-			if o.PastExpiry(q.Now) {
+			if q.Expires(o) {
 				o.ApplyExpire(q.Now)
 			} else {
 				o.ApplyClaim(t.tokens.next(), q.Mark)

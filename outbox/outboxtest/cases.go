@@ -242,6 +242,36 @@ var cases = []rule{
 		b.want(out[0].Claimed(), false, "claimed")
 		b.want(b.claimIDs(2, "s", "a2"), []string{"s", "a2"}, "what may have been sent does not expire")
 	}},
+	{"whoever has a better clock judges what expires", func(t *testing.T, b *bench) {
+		if outbox.Shared(b.Engine) {
+			return // its own clock is the one that counts
+		}
+		for _, id := range []string{"a", "b", "sent"} {
+			a := rec(id, id)
+			a.Record.Expires = b.now.Add(time.Minute)
+			b.add(a)
+		}
+		b.claim(1, "sent")
+		b.settle("sent", outbox.Queued)
+		for _, id := range []string{"a", "sent"} {
+			_, err := b.Set(ctx, outbox.Change{ID: id, Action: outbox.Expire, Now: b.now, Overdue: true})
+			if id == "sent" {
+				b.is(err, outbox.ErrState, "what may have been sent does not expire")
+			} else {
+				b.ok(err, "expire ahead of Now")
+			}
+		}
+		b.want(b.get("a").State, outbox.Expired, "state")
+		b.now = b.now.Add(time.Hour)
+		out, err := b.Claim(ctx, outbox.ClaimRequest{Mark: outbox.Mark{Now: b.now}, Limit: 1, First: []string{"b"}, KeepExpired: true})
+		b.ok(err, "claim")
+		b.want(len(out), 1, "claimed")
+		b.want(out[0].State, outbox.Sent, "state")
+		settled, err := b.Settle(ctx, outbox.Settlement{ID: "b", Claim: out[0].Claim.Token, Now: b.now, To: outbox.Expired, NeverSent: true})
+		b.ok(err, "settle")
+		b.ok(settled[0].Err, "settle")
+		b.want(b.get("b").State, outbox.Expired, "state")
+	}},
 	{"a queued direct predecessor is superseded", func(t *testing.T, b *bench) {
 		put := func(id string) outbox.Addition {
 			a := rec(id, "menu")
