@@ -162,6 +162,11 @@ func (c *Call[T]) WithLane(lane string) *Call[T] {
 
 // WithExpiry returns a copy that is pointless after this long, counted from saving. It ends only what was
 // provably never sent ([ErrExpired]); what may have been sent is taken to its end.
+//
+// The time that passed counts, not what a wall clock shows: a till that starts in 1970 and is set to today ends
+// nothing early and keeps nothing for longer. That holds within one boot of the machine, also over restarts of the
+// process. Over boots the wall clock is believed; where it cannot be right (it shows less than when the
+// operation was saved, or that was before 2026), the time counts anew from the restart.
 func (c *Call[T]) WithExpiry(after time.Duration) *Call[T] {
 	d := c.clone()
 	if d.err == nil && after <= 0 {
