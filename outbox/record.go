@@ -116,7 +116,7 @@ type Attempt struct {
 	RetryAfter time.Duration
 	// Verdict is what the attempt meant, for whoever watches attempts: "success", "retry", "broken" …; "" =
 	// no request was made. It is not kept with the record.
-	Verdict string
+	Verdict string `json:"-"`
 }
 
 // Result is the outcome of an operation as far as it is known.
