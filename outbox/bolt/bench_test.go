@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,13 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
+	"github.com/flavoso/flavoso-go/internal/versus"
 	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/outbox/bolt"
 )
 
-// The benchmarks compare the engine with bare bbolt on the same disk, in the same run, and report ratios:
+// The benchmarks compare the engine with bare bbolt on the same disk, in turn in the same run, and report ratios:
 //
-//	go test -run '^$' -bench . ./outbox/bolt
+//	go test -run '^$' -bench 'P1|P2' ./outbox/bolt
+//	go test -run '^$' -bench 'P5|P6' -benchtime 1x -timeout 1h ./outbox/bolt
 //
 // What they count (syncs, bytes of memory, file sizes) they also assert.
 
@@ -55,57 +56,14 @@ func (s *bare) put(tx *bbolt.Tx) error {
 	return tx.Bucket([]byte("b")).Put(binary.BigEndian.AppendUint64(nil, s.seq.Add(1)), s.val)
 }
 
-func (s *bare) update() error { return s.db.Update(s.put) }
-
-// alternate times two things in turn, so that a disk that gets slower slows both, and returns the median
-// of each.
-func alternate(rounds int, one, two func(round int)) (t1, t2 time.Duration) {
-	var ones, twos []time.Duration
-	for i := range rounds {
-		start := time.Now()
-		one(i)
-		ones = append(ones, time.Since(start))
-		start = time.Now()
-		two(i)
-		twos = append(twos, time.Since(start))
-	}
-	slices.Sort(ones)
-	slices.Sort(twos)
-	return ones[len(ones)/2], twos[len(twos)/2]
-}
-
-// P1: one producer.
-func BenchmarkEnqueueOneProducer(b *testing.B) {
-	s := openBare(b)
-	e, d := openOn(b, filepath.Join(b.TempDir(), "pos.outbox"))
-	n := 0
-	add(b, e, "first")
-	before := d.Syncs()
-	b.ResetTimer()
-	mine, bbolts := alternate(b.N, func(int) {
-		n++
-		_, err := e.Add(ctx, benchAddition(fmt.Sprintf("op-%07d", n)))
-		require.NoError(b, err)
-	}, func(int) { require.NoError(b, s.update()) })
-	require.Equal(b, 2*b.N, d.Syncs()-before, "two syncs each")
-	b.ReportMetric(float64(mine)/float64(bbolts), "x-of-bare-bbolt")
-	b.ReportMetric(float64(mine.Nanoseconds()), "ns/add")
-}
-
-// P2: 64 producers, against serial commits and against bbolt's own batches.
-func BenchmarkEnqueue64Producers(b *testing.B) {
-	const producers = 64
-	e, d := openOn(b, filepath.Join(b.TempDir(), "pos.outbox"))
-	s := openBare(b)
-	add(b, e, "first")
-	before := d.Syncs()
-	all := func(n int, fn func(i int) error) time.Duration {
+// times returns a side of a match that calls fn n times from each of several goroutines.
+func times(b *testing.B, producers, n int, fn func() error) func() {
+	return func() {
 		var wg sync.WaitGroup
-		start := time.Now()
-		for p := range producers {
+		for range producers {
 			wg.Go(func() {
-				for i := p; i < n; i += producers {
-					if err := fn(i); err != nil {
+				for range n {
+					if err := fn(); err != nil {
 						b.Error(err)
 						return
 					}
@@ -113,28 +71,95 @@ func BenchmarkEnqueue64Producers(b *testing.B) {
 			})
 		}
 		wg.Wait()
-		return time.Since(start)
 	}
-	n := max(b.N, 20*producers)
-	b.ResetTimer()
-	mine := all(n, func(i int) error {
-		_, err := e.Add(ctx, benchAddition(fmt.Sprintf("op-%07d", i)))
+}
+
+// adder returns a function that adds operations of its own.
+func adder(e *bolt.Engine) func() error {
+	var n atomic.Int64
+	return func() error {
+		_, err := e.Add(ctx, benchAddition(fmt.Sprintf("op-%07d", n.Add(1))))
 		return err
-	})
-	b.StopTimer()
+	}
+}
+
+// P1: one producer.
+func BenchmarkP1(b *testing.B) {
+	const adds = 20
+	s := openBare(b)
+	e, d := openOn(b, filepath.Join(b.TempDir(), "pos.outbox"))
+	m := versus.New(times(b, 1, adds, adder(e)), times(b, 1, adds, func() error { return s.db.Update(s.put) }))
+	before, rounds := d.Syncs(), 0
+	for b.Loop() {
+		m.Round()
+		rounds++
+	}
+	require.Equal(b, 2*adds*rounds, d.Syncs()-before, "two syncs each")
+	b.ReportMetric(m.Ratio(0, 1), "x-of-bare-bbolt")
+	b.ReportMetric(float64(m.Median(0).Microseconds())/adds, "µs/add")
+}
+
+// P2: 64 producers, against commits one after the other and against bbolt's own batches. The group commit made by
+// hand shows what bbolt can do at best: one goroutine that commits what has come together, without what
+// makes an outbox.
+func BenchmarkP2(b *testing.B) {
+	const producers, adds, serial = 64, 20, 64
+	e, d := openOn(b, filepath.Join(b.TempDir(), "pos.outbox"))
+	one, batch, group := openBare(b), openBare(b), openBare(b)
+	m := versus.New(
+		times(b, producers, adds, adder(e)),
+		times(b, 1, serial, func() error { return one.db.Update(one.put) }),
+		times(b, producers, adds, func() error { return batch.db.Batch(batch.put) }),
+		times(b, producers, adds, group.together(b)),
+	)
+	before, rounds := d.Syncs(), 0
+	for b.Loop() {
+		m.Round()
+		rounds++
+	}
+	n := producers * adds * rounds
 	syncs := d.Syncs() - before
 	require.Less(b, syncs, n/4, "far less than two syncs each")
-	serial := time.Duration(0)
-	start := time.Now()
-	for range n / 20 {
-		require.NoError(b, s.update())
-	}
-	serial = time.Since(start) * 20
-	batch := all(n, func(int) error { return s.db.Batch(s.put) })
-	b.ReportMetric(float64(serial)/float64(mine), "x-serial-bbolt")
-	b.ReportMetric(float64(batch)/float64(mine), "x-bbolt-batch")
+	b.ReportMetric(producers*adds/serial*m.Ratio(1, 0), "x-serial-bbolt")
+	b.ReportMetric(m.Ratio(2, 0), "x-bbolt-batch")
+	b.ReportMetric(m.Ratio(3, 0), "x-hand-made-group-commit")
 	b.ReportMetric(float64(syncs)/float64(n), "syncs/add")
-	b.ReportMetric(float64(n)/mine.Seconds(), "adds/s")
+	b.ReportMetric(producers*adds/m.Median(0).Seconds(), "adds/s")
+}
+
+// together returns a function that puts one value, in a commit shared with everybody who waits.
+func (s *bare) together(b *testing.B) func() error {
+	queue := make(chan chan error, 1024)
+	ended := make(chan struct{})
+	b.Cleanup(func() { close(queue); <-ended })
+	go func() {
+		defer close(ended)
+		for first := range queue {
+			wave := []chan error{first}
+			for more := true; more && len(queue) > 0; {
+				var next chan error
+				if next, more = <-queue; more {
+					wave = append(wave, next)
+				}
+			}
+			err := s.db.Update(func(tx *bbolt.Tx) error {
+				for range wave {
+					if err := s.put(tx); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			for _, done := range wave {
+				done <- err
+			}
+		}
+	}()
+	return func() error {
+		done := make(chan error, 1)
+		queue <- done
+		return <-done
+	}
 }
 
 // backlog makes (once for all benchmarks) an outbox with many waiting operations and returns a copy of it.
@@ -159,7 +184,7 @@ func benchBacklog() int {
 }
 
 // P5: from nothing open to the first operation claimed, with a big backlog.
-func BenchmarkOpenWithBacklog(b *testing.B) {
+func BenchmarkP5(b *testing.B) {
 	path := backlog(b, benchBacklog())
 	var total, worst time.Duration
 	var memory int64
@@ -190,7 +215,7 @@ func BenchmarkOpenWithBacklog(b *testing.B) {
 }
 
 // P6: what a commit costs and how big the file is after a big backlog is gone.
-func BenchmarkAfterADrain(b *testing.B) {
+func BenchmarkP6(b *testing.B) {
 	path := backlog(b, benchBacklog())
 	e := open(b, path, bolt.Options{})
 	b.Logf("%d MiB with the backlog", size(b, path)>>20)
@@ -203,16 +228,11 @@ func BenchmarkAfterADrain(b *testing.B) {
 	require.Eventually(b, func() bool { return size(b, path) <= 32<<20 }, time.Minute, time.Millisecond)
 	after := size(b, path)
 	fresh := open(b, filepath.Join(b.TempDir(), "fresh.outbox"), bolt.Options{})
-	n := 0
+	m := versus.New(times(b, 1, 20, adder(e)), times(b, 1, 20, adder(fresh)))
 	b.ResetTimer()
-	old, new := alternate(max(b.N, 200), func(i int) {
-		n++
-		_, err := e.Add(ctx, benchAddition(fmt.Sprintf("new-%07d", n)))
-		require.NoError(b, err)
-	}, func(int) {
-		_, err := fresh.Add(ctx, benchAddition(fmt.Sprintf("new-%07d", n)))
-		require.NoError(b, err)
-	})
-	b.ReportMetric(float64(old)/float64(new), "x-of-fresh-file")
+	for range max(b.N, 20) {
+		m.Round()
+	}
+	b.ReportMetric(m.Ratio(0, 1), "x-of-fresh-file")
 	b.ReportMetric(float64(after)/(1<<20), "MiB-file")
 }
