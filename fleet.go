@@ -42,7 +42,8 @@ type FleetConfig struct {
 	// AttemptTimeout bounds one attempt; default 30 s. A claim's lease is that and 30 s more.
 	AttemptTimeout time.Duration
 	// Concurrency bounds the attempts of all connections together that this process has under way at once;
-	// default 64.
+	// default 64. Negative: it sends nothing and hands over no outcomes; it saves operations and waits for what
+	// other processes make of them, as a web server does that has workers.
 	Concurrency int
 	// PerConnection bounds those of one connection; default 4.
 	PerConnection int
@@ -84,6 +85,10 @@ func OpenFleet(cfg FleetConfig) (*Fleet, error) {
 	if cfg.Outbox == nil {
 		return nil, &ParamError{Field: "FleetConfig.Outbox", Rule: "is required: set it to an engine, e.g. of the module postgres"}
 	}
+	sends := cfg.Concurrency >= 0
+	if !sends {
+		cfg.Concurrency = 0
+	}
 	for _, n := range []struct {
 		field string
 		value *int
@@ -108,11 +113,14 @@ func OpenFleet(cfg FleetConfig) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !sends {
+		resolved.Concurrency = 0
+	}
 	c := newCore(resolved, base, cfg.Outbox, false)
 	c.fleet = true
 	f := &Fleet{core: c}
 	c.client = f.Client
-	if cfg.OnOutcome != nil {
+	if cfg.OnOutcome != nil && sends {
 		c.outcomes = newFleetOutcomes(c)
 	}
 	err = c.start(dispatch.Config{

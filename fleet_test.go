@@ -51,7 +51,6 @@ func TestFleetConfig(t *testing.T) {
 		"FleetConfig.Outbox":         func(c *FleetConfig) { c.Outbox = nil },
 		"FleetConfig.Token":          func(c *FleetConfig) { c.Token = nil },
 		"FleetConfig.BaseURL":        func(c *FleetConfig) { c.BaseURL = "http://example.com" },
-		"FleetConfig.Concurrency":    func(c *FleetConfig) { c.Concurrency = -1 },
 		"FleetConfig.PerConnection":  func(c *FleetConfig) { c.PerConnection = -1 },
 		"FleetConfig.MaxConnections": func(c *FleetConfig) { c.MaxConnections = -1 },
 	} {
@@ -314,6 +313,31 @@ func TestFleetShutdownAndRestart(t *testing.T) {
 		newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) { c.Outbox, c.OnOutcome = engine, take })
 		synctest.Wait()
 		require.EqualValues(t, 21, handed.Load())
+	})
+}
+
+// A process that only saves sends nothing; another does.
+func TestFleetThatOnlySaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, api := outbox.NewMemory(), &fakeAPI{}
+		f := newFakeFleet(t, api, func(c *FleetConfig) {
+			c.Outbox, c.Concurrency = engine, -1
+			c.OnOutcome = func(context.Context, *Client, Outcome) error { panic("not here") }
+		})
+		p, err := post(f.Client("a"), "lane").Enqueue(t.Context())
+		require.NoError(t, err)
+		_, err = post(f.Client("b"), "lane").Do(t.Context())
+		require.ErrorIs(t, err, ErrPending)
+		f.Wake()
+		time.Sleep(time.Hour)
+		require.Zero(t, api.count())
+		require.NoError(t, f.Shutdown(t.Context()))
+
+		g := newFakeFleet(t, api, func(c *FleetConfig) { c.Outbox = engine })
+		_, err = Attach[thing](g.Client("a"), p.ID()).Wait(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, g.Client("b").Flush(t.Context()))
+		require.Equal(t, 2, api.count())
 	})
 }
 
