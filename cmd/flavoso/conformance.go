@@ -37,7 +37,7 @@ Tokens can come from the environment: FLAVOSO_TOKEN and FLAVOSO_SECOND_TOKEN.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if target.BaseURL == "" {
-				return errors.New("--url is required: the API's base URL, such as http://127.0.0.1:4010/v1")
+				return usagef("--url is required: the API's base URL, such as http://127.0.0.1:4010/v1")
 			}
 			if target.Token == "" {
 				target.Token = os.Getenv("FLAVOSO_TOKEN")
@@ -58,7 +58,7 @@ Tokens can come from the environment: FLAVOSO_TOKEN and FLAVOSO_SECOND_TOKEN.`,
 			results, err := conformance.Check(cmd.Context(), target)
 			if err != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "flavoso: %s\n", strings.TrimPrefix(err.Error(), "conformance: "))
-				return exitError{2}
+				return exitError{status: 2}
 			}
 			if asJSON {
 				err = writeJSON(cmd.OutOrStdout(), results)
@@ -66,7 +66,7 @@ Tokens can come from the environment: FLAVOSO_TOKEN and FLAVOSO_SECOND_TOKEN.`,
 				err = writeTable(cmd.OutOrStdout(), results)
 			}
 			if err == nil && count(results, conformance.Fail) > 0 {
-				return exitError{1}
+				return exitError{status: exitFailed}
 			}
 			return err
 		},

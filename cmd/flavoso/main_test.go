@@ -19,15 +19,6 @@ import (
 	"github.com/flavoso/flavoso-go/mockserver"
 )
 
-// TestMain lets the test binary be the command itself, so that signals meet a real process.
-func TestMain(m *testing.M) {
-	if os.Getenv("FLAVOSO_TEST_COMMAND") == "1" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
-
 // startMock runs flavoso mock in this process and returns its origin; stop ends it and returns the status
 // and what it printed.
 func startMock(t *testing.T, args ...string) (origin string, stop func() (int, string)) {
@@ -145,8 +136,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{[]string{"mock", "--addr", "nonsense"}, 1, "listening on nonsense"},
 		{[]string{"mock", "--switch", "hold_from=never"}, 1, "hold_from takes completion or receipt"},
 		{[]string{"mock", "--switch", "speed=9"}, 1, `no switch "speed"; there are query, `},
-		{[]string{"mock", "extra"}, 1, "extra"},
-		{[]string{"conformance"}, 1, "--url is required"},
+		{[]string{"mock", "extra"}, 2, "extra"},
+		{[]string{"conformance"}, 2, "--url is required"},
 		{[]string{"conformance", "--url", "http://127.0.0.1:1/v1", "--token", "x"}, 2, "cannot be reached"},
 		{[]string{"conformance", "--url", "http://127.0.0.1:1/v1"}, 2, "Token is required"},
 	} {
@@ -226,8 +217,7 @@ func TestConformanceFailsABrokenServer(t *testing.T) {
 // TestSignalsStopTheProgram sends them to a real process.
 func TestSignalsStopTheProgram(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		cmd := exec.Command(os.Args[0], "mock", "--addr", "127.0.0.1:0")
-		cmd.Env = append(os.Environ(), "FLAVOSO_TEST_COMMAND=1")
+		cmd := exec.Command(binary, "mock", "--addr", "127.0.0.1:0")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
