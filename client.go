@@ -179,7 +179,7 @@ func (c *Client) recordOfCall(id, key string) (dispatch.Report, error) {
 // latestWithKey returns the newest operation made with a logical key.
 func (c *Client) latestWithKey(ctx context.Context, key string) (dispatch.Report, error) {
 	id := ""
-	for q := (outbox.Query{Connection: c.cfg.Connection, Key: key}); ; {
+	for q := (outbox.Query{Connection: c.cfg.Connection, Key: key, Newest: true}); ; {
 		page, err := c.engine.List(ctx, q)
 		if err != nil {
 			return dispatch.Report{}, err

@@ -254,7 +254,16 @@ type Change struct {
 	Overdue bool
 }
 
-// Query selects records for List.
+// Query selects records for List. It is answered page by page; what an engine has to look at for a page, beyond
+// the records in it, depends on the selection:
+//
+//   - nothing, for no selection, for Connection where the storage has one, for ByOutcome with and without Unacked, for
+//     a Lane with States that are unfinished, and for States that are all waiting.
+//   - nothing either for States that no record is in, as totals are kept.
+//   - the unfinished records, or those with an outcome if they are fewer, for States that are parked.
+//   - the finished records for States that are final.
+//   - all records for everything else: Kind, Tag, Key without Newest, a Lane's finished records, and the
+//     Connection where the storage has several.
 type Query struct {
 	Connection string  // empty = all
 	States     []State // nil = all
@@ -262,6 +271,9 @@ type Query struct {
 	Kind       string
 	Tag        string
 	Key        string // the logical key
+	// Newest restricts Key, with Connection and without ByOutcome, to the newest record made with it. An engine may
+	// leave it aside: of all with the key that record is the last.
+	Newest bool
 	// ByOutcome orders by when outcomes became known, and leaves out what has none; otherwise records
 	// come in the order they were accepted.
 	ByOutcome bool

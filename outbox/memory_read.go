@@ -83,6 +83,15 @@ func (m *memory) List(ctx context.Context, q Query) (Page, error) {
 	if q.ByOutcome {
 		slices.SortFunc(hits, func(a, b *Record) int { return int(int64(a.OutcomeSeq) - int64(b.OutcomeSeq)) })
 	}
+	if q.Newest && q.Connection != "" && q.Key != "" {
+		var newest *Record
+		for _, r := range m.order {
+			if r.Connection == q.Connection && r.Key == q.Key {
+				newest = r
+			}
+		}
+		hits = slices.DeleteFunc(hits, func(r *Record) bool { return r != newest })
+	}
 	var p Page
 	if len(hits) > limit {
 		hits = hits[:limit]

@@ -81,5 +81,19 @@ func (e *Engine) Walked(q outbox.Query) (n int) {
 	return n
 }
 
+// Visited returns how many entries List looks at for one page.
+func (e *Engine) Visited(q outbox.Query) (n int) {
+	after, limit, _ := q.Start()
+	var p outbox.Page
+	for more := true; more; {
+		_ = e.view(context.Background(), func(t *reader) error {
+			after, more = t.list(&q, after, limit, &p)
+			n += t.visited
+			return nil
+		})
+	}
+	return n
+}
+
 // CompactFrom is the size below which a file is left alone.
 const CompactFrom = compactFrom

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -108,6 +107,7 @@ func (t *reader) list(q *outbox.Query, after uint64, limit int, p *outbox.Page) 
 		if scanned == listScan {
 			return after, true
 		}
+		t.visited++
 		r := t.listed(q, seq, connection)
 		if r != nil && len(p.Records) == limit {
 			p.Next = strconv.FormatUint(after, 10)
@@ -124,104 +124,13 @@ func (t *reader) list(q *outbox.Query, after uint64, limit int, p *outbox.Page) 
 	}
 }
 
-// nextEntry returns the next entry of a walk: its position in the query's order, and whose it is where the
-// entry tells.
-type nextEntry func() (at, seq uint64, connection string, ok bool)
-
-// walk goes through the smallest index that holds everything the query may select, from behind after.
-func (t *reader) walk(q *outbox.Query, after uint64) nextEntry {
-	switch {
-	case after == 1<<64-1:
-		return func() (at, seq uint64, connection string, ok bool) { return }
-	case q.ByOutcome && q.Unacked:
-		return t.walkOutcomes(bUnacked, after)
-	case q.ByOutcome:
-		return t.walkOutcomes(bOutcome, after)
-	case q.States != nil && !slices.ContainsFunc(q.States, outbox.State.Final):
-		return t.walkLive(q, after)
-	}
-	c := t.b[bRequest].cursor()
-	k, _ := c.seek(seqKey(after + 1))
-	return func() (at, seq uint64, connection string, ok bool) {
-		if k == nil {
-			return
-		}
-		seq = lastSeq(k)
-		k, _ = c.next()
-		return seq, seq, "", true
-	}
-}
-
-func (t *reader) walkOutcomes(bucket int, after uint64) nextEntry {
-	c := t.b[bucket].cursor()
-	k, v := c.seek(seqKey(after + 1))
-	return func() (at, seq uint64, connection string, ok bool) {
-		if k == nil {
-			return
-		}
-		seq, connection, _, err := outcomeOf(k, v)
-		t.fail(err)
-		at = lastSeq(k)
-		k, v = c.next()
-		return at, seq, connection, true
-	}
-}
-
-// walkLive goes through unfinished records only, however many finished ones there are: those of a lane, of
-// a connection, or of all connections merged.
-func (t *reader) walkLive(q *outbox.Query, after uint64) nextEntry {
-	bucket, within := bLive, func(connection string) []byte { return appendText(nil, connection) }
-	if q.Lane != "" {
-		bucket, within = bLane, func(connection string) []byte { return lanePrefix(connection, q.Lane) }
-	}
-	connections := []string{q.Connection}
-	if q.Connection == "" {
-		connections = t.liveConnections()
-	}
-	type line struct {
-		c          cursor
-		connection string
-		prefix, k  []byte
-	}
-	var lines []*line
-	for _, name := range connections {
-		l := &line{c: t.b[bucket].cursor(), connection: name, prefix: within(name)}
-		if l.k, _ = l.c.seek(appendSeq(within(name), after+1)); hasPrefix(l.k, l.prefix) {
-			lines = append(lines, l)
-		}
-	}
-	return func() (at, seq uint64, connection string, ok bool) {
-		if len(lines) == 0 {
-			return
-		}
-		least := slices.MinFunc(lines, func(a, b *line) int { return cmp.Compare(lastSeq(a.k), lastSeq(b.k)) })
-		seq = lastSeq(least.k)
-		if least.k, _ = least.c.next(); !hasPrefix(least.k, least.prefix) {
-			lines = slices.DeleteFunc(lines, func(l *line) bool { return l == least })
-		}
-		return seq, seq, least.connection, true
-	}
-}
-
-// liveConnections returns the connections that have unfinished records.
-func (t *reader) liveConnections() (names []string) {
-	c := t.b[bLive].cursor()
-	for k, _ := c.first(); k != nil; {
-		name, _, ok := cutText(k)
-		if !ok {
-			k, _ = c.next()
-			continue
-		}
-		names = append(names, name)
-		k, _ = c.seek(afterText(name))
-	}
-	return names
-}
-
 // listed loads a record when the query selects it. The connection is empty where the walk does not tell.
 func (t *reader) listed(q *outbox.Query, seq uint64, connection string) *entry {
 	if connection == "" {
 		key := seqKey(seq)
+		if v := t.b[bDone].get(key); v != nil && q.States != nil && !slices.Contains(q.States, peekState(v)) {
+			return nil // without reading what was accepted
+		}
 		var head outbox.Record
 		if err := decodeRequest(key, t.b[bRequest].get(key), &head); err != nil {
 			t.fail(err)
@@ -251,7 +160,7 @@ func (t *reader) mayBe(states []outbox.State, seq uint64, connection string) boo
 	}
 	s := peekState(v)
 	for _, want := range states {
-		if s == want || want == outbox.Damaged || want == outbox.Sent && s == outbox.Queued {
+		if s == want || want == outbox.Sent && s == outbox.Queued {
 			return true
 		}
 	}

@@ -452,6 +452,7 @@ type reader struct {
 	h        header
 	instance string
 	err      error // the first storage error or damage; a wave is rolled back then
+	visited  int   // entries that List looked at
 }
 
 func newReader(tx *bbolt.Tx, instance string) (reader, error) {
