@@ -3,6 +3,7 @@ module github.com/flavoso/flavoso-go/cmd/flavoso
 go 1.26.0
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/flavoso/flavoso-go v0.0.0
 	github.com/schollz/progressbar/v3 v3.19.0
 	github.com/spf13/cobra v1.10.2

@@ -126,7 +126,7 @@ func readAll(ctx context.Context, cmd *cobra.Command, engine outbox.Engine, v *v
 			r := &page.Records[i]
 			bar.step()
 			found[r.State]++
-			if r.Sealed != nil {
+			if r.Result != nil && r.Result.Reason == "sealed" { // the engine's word for what does not open
 				v.Problems = append(v.Problems, problem{fmt.Sprintf("operation %s was sealed with another key, or changed", clean(r.ID)), bolt.OpenIgnores})
 			} else if err := r.Check(); check && err != nil {
 				v.Problems = append(v.Problems, problem{clean(err.Error()), bolt.OpenIgnores})
