@@ -260,13 +260,15 @@ func (c *Client) Status() Status {
 	return s
 }
 
-// Wake says that the network is back: what waits for it is tried now rather than at its next turn.
+// Wake says that the network is back: what waits for it is tried now rather than at its next turn, and a Watch
+// polls now. What Flavoso asked to wait for is waited for all the same.
 func (c *Client) Wake() {
 	if c.fleet {
 		c.dispatcher.WakeConnection(c.cfg.Connection)
 	} else {
 		c.dispatcher.Wake()
 	}
+	c.wakeWatches(c.cfg.Connection)
 }
 
 // Flush wakes the client and waits until every operation saved before the call has left waiting: it is

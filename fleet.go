@@ -57,8 +57,8 @@ type FleetConfig struct {
 
 	// OnOutcome is called for every outcome of every connection, as Config.OnOutcome says, with two
 	// differences: lanes are served at the same time, up to Concurrency, each in its own order; and the
-	// process that learned an outcome hands it over, while another takes it over when that has not happened
-	// for two minutes. A process that stalls for longer may hand over what another has handed over since.
+	// process that learned an outcome hands it over, while another does when that has not happened for a
+	// minute. A process that stalls for longer may hand over what another has handed over since.
 	OnOutcome func(ctx context.Context, c *Client, o Outcome) error
 	// Reconcile decides what cannot be read back, as Config.Reconcile does.
 	Reconcile func(ctx context.Context, c *Client, o Operation) (Resolution, error)
@@ -166,8 +166,12 @@ func (f *Fleet) Client(connection string) *Client {
 	return c
 }
 
-// Wake says that the network is back: what waits for it is tried now rather than at its next turn.
-func (f *Fleet) Wake() { f.core.dispatcher.Wake() }
+// Wake says that the network is back: what waits for it is tried now rather than at its next turn, and a Watch
+// polls now. What Flavoso asked to wait for is waited for all the same.
+func (f *Fleet) Wake() {
+	f.core.dispatcher.Wake()
+	f.core.wakeWatches("")
+}
 
 // Close stops at once and loses nothing: requests under way are broken off, and everything that is not
 // settled is taken up by another process when its lease has ended, or by the next OpenFleet. Waits end with a

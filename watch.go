@@ -89,8 +89,8 @@ func (p *WatchParams) resolve() error {
 // order is in the POS, and Accept when the kitchen makes it.
 //
 // handle's context ends with ctx and when the client closes. Do and Enqueue inside it are allowed. Watch
-// polls at Interval while things happen and slows down to IdleInterval while nothing does; it sends nothing
-// while Flavoso asks to wait (Retry-After).
+// polls at Interval while things happen and slows down to IdleInterval while nothing does; Wake makes it poll at
+// once. It sends nothing while Flavoso asks to wait (Retry-After).
 func (s *OrdersService) Watch(ctx context.Context, p WatchParams, handle func(context.Context, *Order) error) error {
 	if err := p.resolve(); err != nil {
 		return err
@@ -99,7 +99,8 @@ func (s *OrdersService) Watch(ctx context.Context, p WatchParams, handle func(co
 		return &ParamError{Field: "handle", Rule: "must be given"}
 	}
 	id := watchID{s.client.cfg.Connection, p.Name}
-	if _, twice := s.client.watches.LoadOrStore(id, true); twice {
+	w := &watch{client: s.client, params: p, handle: handle, woken: make(chan struct{}, 1)}
+	if _, twice := s.client.watches.LoadOrStore(id, w); twice {
 		return &ParamError{Field: "name", Rule: fmt.Sprintf("%q is being watched already", p.Name)}
 	}
 	defer s.client.watches.Delete(id)
@@ -109,7 +110,6 @@ func (s *OrdersService) Watch(ctx context.Context, p WatchParams, handle func(co
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.client.ctx, func() { cancel(ErrStopped) })()
-	w := &watch{client: s.client, params: p, handle: handle}
 	if err := w.load(ctx); err != nil {
 		return err
 	}
@@ -124,6 +124,7 @@ type watch struct {
 	client *Client
 	params WatchParams
 	handle func(context.Context, *Order) error
+	woken  chan struct{} // Wake was called
 
 	cursor watchCursor
 	owed   map[string]*owedOrder // orders that handle did not take, by id
@@ -162,8 +163,13 @@ func (w *watch) run(ctx context.Context) error {
 				next = time.Now().Add(wait)
 			}
 		}
-		if err := pause(ctx, time.Until(next)); err != nil {
+		woken, err := w.wait(ctx, time.Until(next))
+		switch {
+		case err != nil:
 			return err
+		case woken:
+			w.failed, poll = 0, time.Now()
+			continue // Flavoso may have asked to wait
 		}
 		w.payOwed(ctx)
 		if ctx.Err() == nil && !time.Now().Before(poll) {
@@ -172,20 +178,32 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// pause waits, unless ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
+// wait waits, unless ctx ends or Wake is called.
+func (w *watch) wait(ctx context.Context, d time.Duration) (woken bool, err error) {
 	if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
+		case <-w.woken:
+			woken = true
 		case <-ctx.Done():
 		}
 	}
 	if ctx.Err() != nil {
-		return dispatch.ContextError(ctx)
+		return false, dispatch.ContextError(ctx)
 	}
-	return nil
+	return woken, nil
+}
+
+// wakeWatches has the watches of a connection poll now; of all with "".
+func (c *core) wakeWatches(connection string) {
+	c.watches.Range(func(id, w any) bool {
+		if connection == "" || id.(watchID).connection == connection {
+			tell(w.(*watch).woken)
+		}
+		return true
+	})
 }
 
 // poll reads page by page until the sweep is complete or a read fails, and returns how long to wait then.
