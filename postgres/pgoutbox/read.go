@@ -1,0 +1,172 @@
+package pgoutbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// Get implements outbox.Engine.
+func (e *Engine) Get(ctx context.Context, id string) (outbox.Record, error) {
+	if err := e.enter(ctx); err != nil {
+		return outbox.Record{}, err
+	}
+	defer e.leave()
+	var found *stored
+	off := e.clock.off()
+	err := e.read(ctx, call{sql: e.sql.get, args: []any{enc(id)}, row: func(scan scanner) (err error) {
+		found, err = scanWhole(scan, off)
+		return err
+	}})
+	switch {
+	case err != nil:
+		return outbox.Record{}, wrap("get", err)
+	case found == nil:
+		return outbox.Record{}, outbox.ErrNotFound
+	}
+	return found.Record, nil
+}
+
+// List implements outbox.Engine.
+func (e *Engine) List(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	if err := e.enter(ctx); err != nil {
+		return outbox.Page{}, err
+	}
+	defer e.leave()
+	after, limit, err := q.Start()
+	if err != nil {
+		return outbox.Page{}, err
+	}
+	off := e.clock.off()
+	sql, args := e.listStatement(&q, after, limit, off)
+	var p outbox.Page
+	var last *stored
+	err = e.read(ctx, call{sql: sql, args: args, row: func(scan scanner) error {
+		s, err := scanWhole(scan, off)
+		if err != nil {
+			return err
+		}
+		if len(p.Records) == limit {
+			p.Next = strconv.FormatUint(position(&q, last), 10)
+			return nil
+		}
+		if last = s; !q.Bodies {
+			s.StripBodies()
+		}
+		p.Records = append(p.Records, s.Record)
+		return nil
+	}})
+	if err != nil {
+		return outbox.Page{}, wrap("list", err)
+	}
+	return p, nil
+}
+
+func position(q *outbox.Query, s *stored) uint64 {
+	if q.ByOutcome {
+		return s.OutcomeSeq
+	}
+	return s.Seq
+}
+
+// listStatement returns the statement that reads one page and one record more. Its conditions are those of the indexes.
+func (e *Engine) listStatement(q *outbox.Query, after uint64, limit int, off time.Duration) (string, []any) {
+	var where []string
+	var args []any
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		where = append(where, fmt.Sprintf(condition, len(args)))
+	}
+	order := "p.seq"
+	if q.ByOutcome {
+		order = "p.outcome"
+		where = append(where, "p.outcome > 0")
+	}
+	add(order+" > $%d::bigint", int64(after))
+	if q.Connection != "" {
+		add("p.connection = $%d::text", enc(q.Connection))
+	}
+	if q.Lane != "" {
+		add("p.lane = $%d::text", enc(q.Lane))
+	}
+	if q.Kind != "" {
+		add("o.kind = $%d::text", enc(q.Kind))
+	}
+	if q.Tag != "" {
+		add("o.tag = $%d::text", enc(q.Tag))
+	}
+	if q.Key != "" {
+		add("o.key = $%d::text", enc(q.Key))
+	}
+	if q.States != nil {
+		open := true
+		states := make([]string, len(q.States))
+		for i, s := range q.States {
+			states[i] = string(s)
+			open = open && (s.Waiting() || s.Parked())
+		}
+		add("p.state = ANY ($%d::text[])", states)
+		if open {
+			where = append(where, "p.open")
+		}
+	}
+	if q.Unacked {
+		where = append(where, "p.outcome > 0 AND p.acked < p.revision")
+	}
+	if !q.ExpiringBefore.IsZero() {
+		add("p.state = 'queued' AND p.open AND p.expires < $%d::timestamptz", q.ExpiringBefore.Add(-off))
+	}
+	columns := listColumns
+	if q.Bodies {
+		columns = wholeColumns
+	}
+	args = append(args, limit+1)
+	return e.sql.fill(fmt.Sprintf("SELECT %s FROM "+both+" WHERE %s ORDER BY %s LIMIT $%d::bigint", columns, strings.Join(where, " AND "), order, len(args))), args
+}
+
+// NextDue implements outbox.Engine. A claim whose lease is over is due since then.
+func (e *Engine) NextDue(ctx context.Context, s outbox.Scope) (next time.Time, ok bool, err error) {
+	if err := e.enter(ctx); err != nil {
+		return next, false, err
+	}
+	defer e.leave()
+	off := e.clock.off()
+	if s.Connections != nil && len(s.Connections) == 0 {
+		return next, false, nil
+	}
+	c := call{sql: e.sql.nextDue}
+	switch {
+	case s.Connections != nil:
+		var conns []string
+		for _, conn := range s.Connections {
+			if s.Includes(conn) {
+				conns = append(conns, enc(conn))
+			}
+		}
+		c = call{sql: e.sql.nextDueOf, args: []any{0, conns, []string{}}}
+		if conns == nil {
+			return next, false, nil
+		}
+	case len(s.Except) > 0:
+		c = call{sql: e.sql.nextDueWalk, args: []any{ahead, nil, encAll(s.Except)}}
+	}
+	c.row = func(scan scanner) error {
+		var due, lapsed *time.Time
+		err := scan(&due, &lapsed)
+		if due != nil {
+			next, ok = due.UTC().Add(off), true
+		}
+		if at := utc(lapsed); lapsed != nil && (!ok || at.Add(off).Before(next)) {
+			next, ok = at.Add(off), true
+		}
+		return err
+	}
+	if err := e.read(ctx, c); err != nil {
+		return time.Time{}, false, wrap("next due", err)
+	}
+	return next, ok, nil
+}
