@@ -60,6 +60,7 @@ type operation struct {
 	till          *Till
 	shared        bool // another till of the connection may want the same
 	began         int  // number of the first event
+	begins        int  // how often it was asked for
 	saved         int  // number of the event since which it was promised; -1 = never
 	fates         []account.Event
 	outcomes      []account.Event
@@ -170,6 +171,8 @@ func (f *file) account(t *Till, shared bool) {
 			f.ops = append(f.ops, o)
 		}
 		switch e.What {
+		case account.Began:
+			o.begins++
 		case account.Saved:
 			if o.saved < 0 {
 				o.saved = n

@@ -97,6 +97,7 @@ func (f *file) told(o *operation) {
 	case o.kept != nil && o.kept.Revision > 0 && !o.kept.Acked:
 		f.object("not delivered", o, "%s is %s, and counts as not taken over", o, state)
 	}
+	notSent := 0
 	for _, e := range o.fates {
 		ok := true
 		switch e.Fate {
@@ -105,7 +106,8 @@ func (f *file) told(o *operation) {
 		case "refused":
 			ok = state == "rejected"
 		case "not sent":
-			ok = state == "" || slices.Contains(neverSent, state) || o.saved >= 0
+			notSent++ // only this call; an earlier one may have saved it
+			ok = notSent < o.begins || state == "" || slices.Contains(neverSent, state)
 		}
 		if !ok {
 			f.object("told wrongly", o, "the caller of %s was told %s, and it is %s", o, e.Fate, state)
@@ -174,7 +176,7 @@ func (f *file) once(ops []*operation) {
 		states[o.state()] = o
 	}
 	succeeded := states["succeeded"]
-	if succeeded != nil && len(effects) == 0 {
+	if succeeded != nil && len(effects) == 0 && !f.passed(succeeded) {
 		f.object("not done", succeeded, "%s succeeded, and nothing happened", succeeded)
 	}
 	for i := 1; i < len(effects); i++ {
@@ -191,6 +193,17 @@ func (f *file) once(ops []*operation) {
 			}
 		}
 	}
+}
+
+// passed reports whether an order had gone past what an operation asked of it: the operation was asked for once
+// more after others of the order, or together with another till's.
+func (f *file) passed(o *operation) bool {
+	if o.Kind != "orders.accept" && o.Kind != "orders.status" || o.begins < 2 && !o.shared {
+		return false
+	}
+	return slices.ContainsFunc(f.ops, func(p *operation) bool {
+		return p != o && p.Lane == o.Lane && p.till.Connection == o.till.Connection && p.Kind == "orders.status" && len(p.effects) > 0
+	})
 }
 
 // second judges the second of two effects of one wish.
