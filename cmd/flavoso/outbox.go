@@ -19,6 +19,7 @@ type outboxFlags struct {
 	asJSON       bool
 	yes          bool
 	allowNetwork bool
+	schema       string
 
 	errOut io.Writer // where people are told what is not the answer
 }
@@ -30,8 +31,8 @@ func newOutbox() *cobra.Command {
 		Short: "Look into an outbox, and decide what nothing else can decide",
 		Long: `Look into an outbox, and decide what nothing else can decide.
 
-OUTBOX is the till's outbox file, or the URL of a PostgreSQL database (postgres://…, without the password:
-PGPASSWORD and ~/.pgpass are used). While a till has the file open, the command asks the till itself, if it
+OUTBOX is the till's outbox file, or how a PostgreSQL database is reached (postgres://… or "host=… dbname=…",
+without the password: PGPASSWORD and ~/.pgpass are used). While a till has the file open, the command asks the till itself, if it
 offers that (flavoso.ListenInspect); --inspect URL asks a till at another place, and OUTBOX is left out. The
 token for it comes from the environment variable FLAVOSO_INSPECT_TOKEN.
 
@@ -58,6 +59,7 @@ docs/operator.md of the SDK explains the states and what to do about each.`,
 	p.StringVar(&f.keyFile, "key-file", "", "file with the keys of a sealed outbox, one a line in hex or base64")
 	p.BoolVar(&f.asJSON, "json", false, "print JSON, one object a line")
 	p.BoolVar(&f.yes, "yes", false, "do it, without asking")
+	p.StringVar(&f.schema, "schema", "", "schema of the tables in a database; default: the first of the search path")
 	p.BoolVar(&f.allowNetwork, "allow-network", false, "open a file on a network file system; make sure that no till uses it")
 	cmd.AddCommand(f.newStatus(), f.newList(), f.newShow(), f.newRetry(), f.newCancel(), f.newResolve(), f.newResume(),
 		f.newExport(), f.newVerify(), f.newAdopt(), f.newCompact(), f.newWatch())

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/inspect"
@@ -154,7 +154,8 @@ func named(id string, err error) error {
 	return fmt.Errorf("operation %s: %w", clean(id), err)
 }
 
-// isDatabase reports whether an outbox is named by the URL of a database.
-func isDatabase(where string) bool {
-	return strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://")
-}
+// dsnStart is how the names of databases begin: a URL, or the words of a connection string.
+var dsnStart = regexp.MustCompile(`^(postgres(ql)?://|(host|hostaddr|port|user|dbname|service|sslmode) *=)`)
+
+// isDatabase reports whether an outbox is named by how its database is reached.
+func isDatabase(where string) bool { return dsnStart.MatchString(where) }
