@@ -272,8 +272,9 @@ func (c *Client) Wake() {
 }
 
 // Flush wakes the client and waits until every operation saved before the call has left waiting: it is
-// final or parked. When something is held, paused or refused so that waiting would not help, it returns a
-// *HeldError.
+// final or parked. It returns a *HeldError when waiting would not help, as something is held, paused or
+// refused; and when the client is still offline when ctx ends, or after Config.MaxWait of that where ctx has no
+// deadline. Then the error unwraps to the context's.
 func (c *Client) Flush(ctx context.Context) error {
 	counts, err := c.engine.Counts(ctx, "")
 	if err != nil {
@@ -284,7 +285,9 @@ func (c *Client) Flush(ctx context.Context) error {
 }
 
 func (c *Client) flush(ctx context.Context, last uint64) error {
+	_, bounded := ctx.Deadline()
 	query := outbox.Query{Connection: c.cfg.Connection, States: []State{StateQueued, StateSent}, Limit: 1}
+	online := time.Now()
 	for {
 		page, err := c.engine.List(ctx, query)
 		if err != nil {
@@ -294,8 +297,15 @@ func (c *Client) flush(ctx context.Context, last uint64) error {
 			return nil
 		}
 		oldest := page.Records[0]
-		if s := c.Status(); s.AuthRequired || !s.PausedUntil.IsZero() || s.HeldLanes > 0 && c.laneHeld(ctx, oldest.Lane) {
-			return &HeldError{Waiting: s.Waiting, HeldLanes: s.HeldLanes, AuthRequired: s.AuthRequired, PausedUntil: s.PausedUntil}
+		s := c.Status()
+		if s.OfflineSince.IsZero() {
+			online = time.Now()
+		}
+		switch {
+		case s.AuthRequired || !s.PausedUntil.IsZero() || s.HeldLanes > 0 && c.laneHeld(ctx, oldest.Lane):
+			return s.held(nil)
+		case !bounded && time.Since(online) >= c.cfg.MaxWait:
+			return s.held(context.DeadlineExceeded)
 		}
 		// What holds the operation up may begin while it is waited for: look again from time to time.
 		wait, cancel := context.WithTimeout(ctx, flushInterval)
@@ -307,6 +317,9 @@ func (c *Client) flush(ctx context.Context, last uint64) error {
 		cancel()
 		switch {
 		case ctx.Err() != nil:
+			if s := c.Status(); !s.OfflineSince.IsZero() {
+				return s.held(dispatch.ContextError(ctx))
+			}
 			return dispatch.ContextError(ctx)
 		case errors.Is(err, dispatch.ErrStopped):
 			return ErrStopped
@@ -314,6 +327,12 @@ func (c *Client) flush(ctx context.Context, last uint64) error {
 			return err
 		}
 	}
+}
+
+// held is the error of a Flush that ends with this status.
+func (s Status) held(cause error) *HeldError {
+	return &HeldError{Waiting: s.Waiting, HeldLanes: s.HeldLanes, AuthRequired: s.AuthRequired, PausedUntil: s.PausedUntil,
+		OfflineSince: s.OfflineSince, Err: cause}
 }
 
 // flushInterval is how often Flush looks whether something is held.

@@ -372,12 +372,15 @@ func (e *ReadError) Error() string {
 }
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// HeldError says that [Client.Flush] cannot finish: something is parked, paused or waits for a token.
+// HeldError says that [Client.Flush] cannot finish: something is parked, paused or waits for a token, or Flavoso
+// could not be reached while it was waited for. It unwraps to the context's error in the last case.
 type HeldError struct {
 	Waiting      int       // operations still waiting
 	HeldLanes    int       // lanes held by an uncertain, blocked or damaged operation
 	AuthRequired bool      // Flavoso refuses the token
 	PausedUntil  time.Time // Flavoso asked to wait until then; zero = it did not
+	OfflineSince time.Time // Flavoso cannot be reached; zero = it can
+	Err          error     // what ended the wait for the network; nil = nothing was waited for
 }
 
 func (e *HeldError) Error() string {
@@ -387,9 +390,12 @@ func (e *HeldError) Error() string {
 		why = "Flavoso refuses the token"
 	case !e.PausedUntil.IsZero():
 		why = "Flavoso asked to wait until " + e.PausedUntil.UTC().Format(time.RFC3339)
+	case !e.OfflineSince.IsZero():
+		return fmt.Sprintf("flavoso: still offline since %s, operations waiting: %d", e.OfflineSince.UTC().Format(time.RFC3339), e.Waiting)
 	}
 	return fmt.Sprintf("flavoso: waiting would not help, operations waiting: %d: %s", e.Waiting, why)
 }
+func (e *HeldError) Unwrap() error { return e.Err }
 
 // notSaved gives an engine's refusal or an early end its public form.
 func notSaved(err error) error {
