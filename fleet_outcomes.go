@@ -16,8 +16,8 @@ import (
 const (
 	// takeOverAfter is how long an outcome stays with the process that learned it before another hands it
 	// over, and takeOverEvery how often such outcomes are looked for, at most half as long again.
-	takeOverAfter = 2 * time.Minute
-	takeOverEvery = time.Minute
+	takeOverAfter = time.Minute
+	takeOverEvery = 20 * time.Second
 	// afterOther is the pause while the outcome before ours is another process's to hand over.
 	afterOther = time.Second
 	// mostLanes bounds how many lanes with outcomes of other processes are taken up at once.
