@@ -77,22 +77,27 @@ func (d *fleetOutcomes) note(rec *outbox.Record) {
 		return // takeOver finds it
 	}
 	d.mu.Lock()
-	d.addLocked(rec, true)
+	d.addLocked(rec, true, d.core.cfg.now())
 	d.mu.Unlock()
 	tell(d.signal)
 }
 
-func (d *fleetOutcomes) addLocked(rec *outbox.Record, ours bool) {
+// addLocked notes that a lane has an outcome, to be looked at then; one that waits already is looked at in its turn.
+func (d *fleetOutcomes) addLocked(rec *outbox.Record, ours bool, at time.Time) {
 	name := laneName{rec.Connection, rec.Lane}
 	l := d.lanes[name]
 	if l == nil {
-		l = &fleetLane{laneName: name, ours: map[string]struct{}{}, again: d.core.cfg.now()}
+		l = &fleetLane{laneName: name, ours: map[string]struct{}{}, again: at}
 		d.lanes[name] = l
 		heap.Push(&d.next, l)
 	}
 	if ours {
 		l.ours[rec.ID] = struct{}{}
 		l.noted = true
+		if l.index >= 0 && l.count == 0 && at.Before(l.again) { // it waited for another's outcome
+			l.again = at
+			heap.Fix(&d.next, l.index)
+		}
 	}
 }
 
@@ -221,8 +226,12 @@ func (d *fleetOutcomes) takeOver(ctx context.Context) {
 		d.mu.Lock()
 		for i := range page.Records {
 			rec := &page.Records[i]
-			if now.Sub(rec.Finished) >= takeOverAfter || !outbox.Shared(d.core.engine) {
-				d.addLocked(rec, false)
+			at := now
+			if outbox.Shared(d.core.engine) {
+				at = rec.Finished.Add(takeOverAfter)
+			}
+			if at.Sub(now) < 2*takeOverEvery { // before the next look
+				d.addLocked(rec, false, at)
 			}
 		}
 		full := len(d.lanes) >= mostLanes
