@@ -48,10 +48,7 @@ func TestARunningTillIsAsked(t *testing.T) {
 	command(t, 5, "outbox", "resolve", s.path, s.ids["made"], "--done")
 
 	// By its URL, as an application with a server of its own is asked.
-	address, err := os.ReadFile(s.path + ".inspect")
-	require.NoError(t, err)
-	token := regexp.MustCompile(`"token":"([^"]+)"`).FindSubmatch(address)[1]
-	byURL := flavosoAs(t, []string{"FLAVOSO_INSPECT_TOKEN=" + string(token)}, "outbox", "export", "--inspect", till.url, "--state", "parked,final")
+	byURL := flavosoAs(t, []string{"FLAVOSO_INSPECT_TOKEN=" + readAddress(t, s.path).Token}, "outbox", "export", "--inspect", till.url, "--state", "parked,final")
 	require.Equal(t, result{0, fromFile, ""}, byURL)
 	r = command(t, 1, "outbox", "list", "--inspect", till.url)
 	require.Contains(t, r.errOut, "token is missing or wrong")

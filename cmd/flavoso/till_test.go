@@ -238,12 +238,18 @@ type child struct {
 // start runs a till in a process of its own; options are any of offline, listen, changes, bodies.
 func (s *shop) start(options ...string) *child {
 	s.t.Helper()
+	return s.startAt(s.path, options...)
+}
+
+// startAt runs it on an outbox at another place.
+func (s *shop) startAt(path string, options ...string) *child {
+	s.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	url := s.srv.BaseURL()
 	if slices.Contains(options, "offline") {
 		url = nowhere
 	}
-	cmd.Env = append(os.Environ(), "FLAVOSO_TEST_TILL="+strings.Join(append(options, "run"), ","), "TILL_OUTBOX="+s.path,
+	cmd.Env = append(os.Environ(), "FLAVOSO_TEST_TILL="+strings.Join(append(options, "run"), ","), "TILL_OUTBOX="+path,
 		"TILL_URL="+url, "TILL_TOKEN="+s.srv.Token(store))
 	out, err := cmd.StdoutPipe()
 	require.NoError(s.t, err)
@@ -321,4 +327,13 @@ func add(t *testing.T, e outbox.Engine, name, lane string) {
 	_, err := e.Add(t.Context(), outbox.Addition{Now: time.Now(), Record: outbox.Record{ID: name, Connection: name, Lane: lane, Kind: "call",
 		Key: "key-" + name, Fingerprint: []byte(name), Request: outbox.Request{Method: "POST", Target: "/x", Body: []byte(`{"name":"` + guest + `"}`)}}})
 	require.NoError(t, err)
+}
+
+// readAddress reads what a till has left beside its outbox.
+func readAddress(t *testing.T, path string) (a inspect.Address) {
+	t.Helper()
+	b, err := os.ReadFile(path + inspect.AddressSuffix)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &a))
+	return a
 }
