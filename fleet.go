@@ -39,7 +39,9 @@ type FleetConfig struct {
 
 	// MaxWait bounds a wait whose context has no deadline; default 30 s, negative = no bound.
 	MaxWait time.Duration
-	// AttemptTimeout bounds one attempt; default 30 s. A claim's lease is that and 30 s more.
+	// AttemptTimeout bounds one attempt; default 30 s. It grows by a second for each 64 KiB of body. A claim's
+	// lease is about 40 s more than that, and an attempt is over 10 s before its lease ends: so long is what a
+	// process that dies has claimed out of reach.
 	AttemptTimeout time.Duration
 	// Concurrency bounds the attempts of all connections together that this process has under way at once;
 	// default 64. Negative: it sends nothing and hands over no outcomes; it saves operations and waits for what

@@ -92,8 +92,9 @@ const (
 	// of that is left when the attempt has to be over.
 	leaseMargin = 30 * time.Second
 	leaseSpare  = 10 * time.Second
-	// longBody is the size of body that the lease of a claim allows for when it is not known what it takes.
-	longBody = 4 << 20
+	// longBody is the size of body that the lease of a claim allows for when it is not known what it takes. An
+	// attempt with a larger one has no longer than its lease.
+	longBody = 512 << 10
 )
 
 // asking begins a claim of an operation whose body has n bytes.
