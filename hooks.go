@@ -14,8 +14,9 @@ import (
 // must return soon; nil = off. They must not call Close or Shutdown, which wait for the work. A panic inside is
 // logged and changes nothing. What they are given may hold guests' data in its bodies, and never holds a token.
 //
-// Of one operation, Saved comes first, AttemptStart and AttemptEnd alternate, and Finished follows the
-// AttemptEnd that decided it. Hooks of different operations run at the same time.
+// Of one operation, Saved comes first (unless it takes longer than an attempt may), AttemptStart and AttemptEnd
+// alternate, and Finished follows the AttemptEnd that decided it. Hooks of different operations run at the same
+// time.
 type Hooks struct {
 	// Saved is called when a new operation is durable, with the caller's context. It is not called for EnqueueTx,
 	// where the transaction decides, nor after a SaveError, even if the operation turns out to be there.
