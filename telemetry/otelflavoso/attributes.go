@@ -22,6 +22,7 @@ const (
 	keyAttemptNumber     = attribute.Key("flavoso.attempt.number")
 	keyAttemptVerdict    = attribute.Key("flavoso.attempt.verdict")
 	keyRequestID         = attribute.Key("flavoso.request.id")
+	keyConnectionName    = attribute.Key("flavoso.connection.name")
 	keyConnectionState   = attribute.Key("flavoso.connection.state")
 )
 

@@ -51,7 +51,8 @@ func (s *spans) savedOperation(ctx context.Context, o flavoso.Outcome) {
 func (s *spans) startAttempt(ctx context.Context, o flavoso.Outcome) context.Context {
 	ctx, _ = s.tracer.Start(within(ctx, o.ID), o.Kind+" attempt", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithLinks(s.links(o.ID)...), trace.WithAttributes(s.common...),
-		trace.WithAttributes(keyOperationID.String(o.ID), keyOperationKind.String(o.Kind), keyAttemptNumber.Int(o.Attempts)))
+		trace.WithAttributes(keyOperationID.String(o.ID), keyOperationKind.String(o.Kind), keyConnectionName.String(o.Connection),
+			keyAttemptNumber.Int(o.Attempts)))
 	return ctx
 }
 
@@ -77,7 +78,7 @@ func (s *spans) finishOperation(o flavoso.Outcome) context.Context {
 	}
 	ctx, span := s.tracer.Start(within(context.Background(), o.ID), o.Kind, trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithTimestamp(o.Created), trace.WithLinks(s.links(o.ID)...), trace.WithAttributes(s.common...),
-		trace.WithAttributes(keyOperationID.String(o.ID), keyOperationKind.String(o.Kind),
+		trace.WithAttributes(keyOperationID.String(o.ID), keyOperationKind.String(o.Kind), keyConnectionName.String(o.Connection),
 			keyOperationState.String(string(o.State)), keyOperationAttempts.Int(o.Attempts), keyOperationRevision.Int(o.Revision),
 			keyOperationReplayed.Bool(o.Replayed), keyOperationByOther.Bool(o.ByOther)),
 		trace.WithAttributes(answer(o.Status, o.RequestID)...))
