@@ -59,7 +59,7 @@ const (
 	restaurants  = 20
 	reservations = 200
 	// taken is how long Flavoso takes for one: long enough for a worker to be killed in the middle of some.
-	taken = 50 * time.Millisecond
+	taken = 300 * time.Millisecond
 )
 
 func story(ctx context.Context, dsn string, out io.Writer) error {
@@ -99,14 +99,16 @@ func story(ctx context.Context, dsn string, out io.Writer) error {
 		if err := shop.reserve(ctx, i); err != nil {
 			return err
 		}
+		if i == reservations/2 {
+			if err := untilMade(ctx, flavoso, 10); err != nil {
+				return err
+			}
+			workers[0].kill()
+			say("kill -9 %d: worker 1 is gone, with requests under way.", workers[0].pid())
+		}
 	}
 	kept, rolledBack := shop.counts()
 	say("The shop has taken %d reservations at %d restaurants; %d more were rolled back with their operations.", kept, restaurants, rolledBack)
-	if err := untilMade(ctx, flavoso, reservations/4); err != nil {
-		return err
-	}
-	workers[0].kill()
-	say("kill -9 %d: worker 1 is gone, with requests under way.", workers[0].pid())
 	say("What worker 1 held is taken over when its leases end, in about half a minute.")
 	if err := shop.waitForAll(ctx); err != nil {
 		return err
