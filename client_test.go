@@ -254,7 +254,10 @@ func TestTwoAppsBookUnderTheSameReference(t *testing.T) {
 		defer other.Close()
 		_, err = other.Bookings.Create("17", BookingParams{PartySize: 2, StartsAt: at, Customer: BookingCustomer{Name: "B"}}).Do(t.Context())
 		require.Equal(t, FateRefused, FateOf(err), "%v", err)
-		require.ErrorIs(t, err, ErrKeyReused)
+		require.ErrorIs(t, err, ErrConflict)
+		var api *APIError
+		require.ErrorAs(t, err, &api)
+		require.Contains(t, string(api.Body), `"party_size":4`, "what is there is shown")
 
 		// The same wish finds itself fulfilled.
 		cfg.OutboxPath = filepath.Join(t.TempDir(), "third.outbox")
