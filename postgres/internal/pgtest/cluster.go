@@ -19,9 +19,10 @@ import (
 
 // Cluster is a throw-away PostgreSQL server.
 type Cluster struct {
-	Dir  string // holds the data, the socket and the log
-	cmd  *exec.Cmd
-	done chan error
+	Dir    string // holds the data, the socket and the log
+	server func() *exec.Cmd
+	cmd    *exec.Cmd
+	done   chan error
 }
 
 const superuser = "flavoso"
@@ -53,28 +54,47 @@ func StartCluster(fsync bool) (_ *Cluster, err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
 	onoff := map[bool]string{true: "on", false: "off"}[fsync]
-	c := &Cluster{Dir: dir, done: make(chan error, 1)}
 	args := []string{"-D", filepath.Join(dir, "data"), "-k", dir}
 	for _, s := range []string{"listen_addresses=", "fsync=" + onoff, "full_page_writes=" + onoff, "max_connections=200",
 		"max_prepared_transactions=0", "wal_level=minimal", "max_wal_senders=0", "autovacuum=off", "shared_buffers=64MB", "log_min_messages=warning"} {
 		args = append(args, "-c", s)
 	}
-	c.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
-	c.cmd.SysProcAttr, c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = attr, dir, log, log
+	c := &Cluster{Dir: dir, server: func() *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
+		cmd.SysProcAttr, cmd.Dir = attr, dir
+		return cmd
+	}}
+	return c, c.start()
+}
+
+// start starts the server and waits until it accepts connections.
+func (c *Cluster) start() error {
+	log, err := os.OpenFile(filepath.Join(c.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.cmd, c.done = c.server(), make(chan error, 1)
+	c.cmd.Stdout, c.cmd.Stderr = log, log
 	if err := c.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	go func() { c.done <- c.cmd.Wait() }()
+	go func(cmd *exec.Cmd, done chan error) { done <- cmd.Wait() }(c.cmd, c.done)
 	if err := c.await(); err != nil {
-		return nil, errors.Join(err, c.Stop())
+		return errors.Join(err, c.Stop())
 	}
-	return c, nil
+	return nil
+}
+
+// Restart ends the server at once, as a crash does, and starts it again; clients lose their connections. What it
+// had committed survives also without fsync: the machine's memory does.
+func (c *Cluster) Restart() error {
+	if err := c.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	<-c.done
+	return c.start()
 }
 
 // DSN returns the connection string of a database.
