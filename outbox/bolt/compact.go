@@ -29,7 +29,7 @@ func (e *Engine) compactIfWorthwhile() {
 	}
 	if err := e.rewrite(); err != nil {
 		e.compactAt = e.commits + 16*compactChecks
-		e.log().Warn("outbox: compacting failed, the file is used as it is", "path", e.path, "err", err)
+		e.log().Warn("outbox.not_compacted", "path", e.path, "error", err)
 		if e.moved {
 			e.fail(err, time.Now()) // the copy is in place; go on from it
 		}

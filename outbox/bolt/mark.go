@@ -60,7 +60,7 @@ func (m mark) encode() []byte {
 // bringMarkUp writes the mark if it can.
 func (e *Engine) bringMarkUp() {
 	if err := e.writeMark(); err != nil {
-		e.log().Warn("outbox: the mark beside the file could not be written", "path", e.path, "err", err)
+		e.log().Warn("outbox.mark_not_written", "path", e.path, "error", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (e *Engine) report(r Report) {
 	e.mu.Lock()
 	e.reports = append(e.reports, r)
 	e.mu.Unlock()
-	e.log().Error("outbox: damage found", "path", e.path, "cause", r.Cause, "kept_aside", r.Aside,
+	e.log().Error("outbox.damage_found", "path", e.path, "cause", r.Cause, "kept_aside", r.Aside,
 		"salvaged", r.Salvaged, "damaged", r.Damaged, "lost", r.Lost, "suspect", r.Suspect)
 }
 
