@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flavoso/flavoso-go/dev/torture/mutants"
 	"github.com/flavoso/flavoso-go/dev/torture/rig"
 )
 
@@ -23,6 +24,8 @@ func main() {
 		seed  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "what chance begins with; a failing run prints it")
 		round = flag.Duration("round", 10*time.Second, "how long tills live and die before they are judged")
 		modes = flag.String("modes", "", "only these, comma-separated: "+names())
+		wrong = flag.Bool("mutants", false, "run clients that are wrong on purpose, all of which must be caught")
+		only  = flag.String("only", "", "with -mutants: only those whose name has this in it")
 		keep  = flag.Bool("keep", true, "leave the files of a failed round")
 	)
 	flag.Parse()
@@ -37,6 +40,12 @@ func main() {
 		}
 		o.Modes = append(o.Modes, rig.Mode(name))
 	}
+	if *wrong {
+		if !mutate(*only) {
+			os.Exit(1)
+		}
+		return
+	}
 	fmt.Printf("seed %d, %s, %s/%s\n", *seed, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	rep, err := rig.Run(o)
 	if rep != nil {
@@ -49,6 +58,42 @@ func main() {
 	if len(rep.Violations) > 0 {
 		os.Exit(1)
 	}
+}
+
+// mutate runs every mutant whose name has only in it, and the right client in its place, and reports whether all
+// the wrong ones were caught and no right one was.
+func mutate(only string) bool {
+	all := true
+	for _, m := range mutants.All() {
+		if only != "" && !strings.Contains(m.Name, only) {
+			continue
+		}
+		right, err := m.Clean()
+		if err != nil {
+			fmt.Printf("FAILED  %s, without its mistake: %v\n", m.Name, err)
+			all = false
+			continue
+		}
+		for _, v := range right.Violations {
+			fmt.Printf("WRONG   the right client is objected to: %s\n", v)
+			all = false
+		}
+		began := time.Now()
+		caught, rep, err := m.Caught()
+		switch {
+		case err != nil:
+			fmt.Printf("FAILED  %s: %v\n", m.Name, err)
+		case len(rep.Skipped) > 0 && len(rep.Rounds) == 0:
+			fmt.Printf("skipped %s: %v\n", m.Name, rep.Skipped)
+			continue
+		case !caught:
+			fmt.Printf("PASSED  %s: after %d processes killed\n", m.Name, rep.Killed())
+		default:
+			fmt.Printf("caught  %s: %s, after %d processes killed (%s)\n", m.Name, m.Rule, rep.Killed(), time.Since(began).Round(time.Second))
+		}
+		all = all && caught
+	}
+	return all
 }
 
 func names() string {

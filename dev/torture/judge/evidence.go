@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/flavoso/flavoso-go/dev/torture/account"
 	"github.com/flavoso/flavoso-go/mockserver"
@@ -28,7 +29,8 @@ type Dump struct {
 type Till struct {
 	Slot       int
 	Connection string
-	Purges     bool // finished operations are removed from the outbox once they were taken over
+	Purges     bool          // finished operations are removed from the outbox once they were taken over
+	Hold       time.Duration // how long a lane waits for a late write without a key
 	Events     []account.Event
 }
 

@@ -16,7 +16,7 @@ const (
 	// ExcusedOverlap is the same for what was read back, while the request that did it was still running.
 	ExcusedOverlap = "a second effect behind an answer that Flavoso did not hold, read back while the first request still ran (F9, F10)"
 	// ExcusedLate: an attempt without a key was carried out after a newer write of its lane, although it had
-	// arrived before that.
+	// arrived before that, and later than any lane is held for it.
 	ExcusedLate = "a keyless write that had arrived first was carried out after a newer one"
 )
 
@@ -127,9 +127,17 @@ func (f *file) told(o *operation) {
 	if heard := o.heard(); len(heard) > 0 && slices.Contains(neverSent, state) {
 		f.object("told wrongly", o, "%s is %s, which says that it was never sent, and the server has seen it", o, state)
 	}
+	if state == "rejected" && !o.shared && !slices.ContainsFunc(o.requests, refusal) {
+		f.object("told wrongly", o, "%s is rejected, and the server has not refused it", o)
+	}
 	if o.saved < 0 && o.kept == nil && len(o.heard()) > 0 && !o.till.Purges {
 		f.object("missing", o, "the server has seen %s, and the outbox does not know it", o)
 	}
+}
+
+// refusal reports whether Flavoso itself has decided against a request.
+func refusal(r *request) bool {
+	return r.Status >= 400 && r.Status < 500 && r.Status != 401 && r.Status != 408 && r.Status != 429 && r.Fault != "portal" && r.Fault != "proxy_error"
 }
 
 // held reports whether something parked stands before a waiting operation.
@@ -271,7 +279,7 @@ func (f *file) pair(a, b *operation) {
 			if x.pos < y.pos || x.req.unsure || y.req.unsure {
 				continue
 			}
-			if x.Key == "" && x.req.pos < rb[0].pos {
+			if x.Key == "" && x.req.pos < rb[0].pos && x.At.Sub(x.req.At) >= a.till.Hold {
 				f.verdict.Excused[ExcusedLate]++
 				return
 			}

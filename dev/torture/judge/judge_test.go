@@ -109,6 +109,8 @@ func keyless(e *account.Event) {
 
 func put(r *mockserver.Request) { r.Method, r.Target, r.Key = "PUT", "/v1/menu", "" }
 
+func status(n int) func(*mockserver.Request) { return func(r *mockserver.Request) { r.Status = n } }
+
 func key(k string) func(*mockserver.Request) { return func(r *mockserver.Request) { r.Key = k } }
 
 func returned(fate string) func(*account.Event) { return func(e *account.Event) { e.Fate = fate } }
@@ -119,7 +121,7 @@ func TestWhatIsRightIsNotObjectedTo(t *testing.T) {
 		"done by the second attempt": newBook().began("a1").saved("a1").sent("a1", false).sent("a1", true).ends("a1", "succeeded"),
 		"never known to be saved":    newBook().began("a1"),
 		"saved before it was killed": newBook().began("a1").sent("a1", true).ends("a1", "succeeded"),
-		"refused":                    newBook().began("a1").saved("a1").sent("a1", false).ends("a1", "rejected"),
+		"refused":                    newBook().began("a1").saved("a1").sent("a1", false, status(422)).ends("a1", "rejected"),
 		"nobody knows, done":         newBook().began("a1").saved("a1").sent("a1", true).ends("a1", "uncertain"),
 		"nobody knows, not done":     newBook().began("a1").saved("a1").sent("a1", false).ends("a1", "uncertain"),
 		"cancelled":                  newBook().began("a1").saved("a1").event(account.Canceled, "a1").ends("a1", "canceled"),
@@ -159,6 +161,9 @@ func TestEveryKindOfWrongIsObjectedTo(t *testing.T) {
 		{"doubled", "not held, and read back, and done again", newBook().began("a1").saved("a1").sent("a1", true, unheld).read("a1").sent("a1", true).ends("a1", "succeeded")},
 		{"not done", "succeeded without an effect", newBook().began("a1").saved("a1").sent("a1", false).ends("a1", "succeeded")},
 		{"told wrongly", "refused, and done", newBook().began("a1").saved("a1").sent("a1", true).ends("a1", "rejected")},
+		{"told wrongly", "refused by nobody", newBook().began("a1").saved("a1").sent("a1", false, status(503)).ends("a1", "rejected")},
+		{"told wrongly", "refused by a proxy", newBook().began("a1").saved("a1").
+			sent("a1", false, func(r *mockserver.Request) { r.Status, r.Fault = 404, "proxy_error" }).ends("a1", "rejected")},
 		{"told wrongly", "expired, and sent", newBook().began("a1").saved("a1").sent("a1", false).ends("a1", "expired")},
 		{"told wrongly", "cancelled, and done", newBook().began("a1").saved("a1").event(account.Canceled, "a1").sent("a1", true).ends("a1", "succeeded")},
 		{"told wrongly", "the caller heard that it was done", newBook().began("a1").saved("a1").event(account.Returned, "a1", returned("done")).sent("a1", false).ends("a1", "rejected")},
@@ -182,6 +187,12 @@ func TestEveryKindOfWrongIsObjectedTo(t *testing.T) {
 		{"out of order", "kept in another order", two().sent("a1", true).sent("a2", true).told("a1", "succeeded").ends("a2", "succeeded").kept("a1", "succeeded")},
 		{"out of order", "an old write again after a new one", newBook().began("a1", keyless).saved("a1").began("a2", keyless).saved("a2").
 			sent("a1", true, put).sent("a2", true, put).sent("a1", true, put).ends("a1", "succeeded").ends("a2", "succeeded")},
+		{"out of order", "a late write that the lane did not wait for", func() *book {
+			b := newBook().began("a1", keyless).saved("a1").began("a2", keyless).saved("a2").sent("a1", false, put)
+			b.till.Hold = time.Second
+			first := b.server.Requests[0]
+			return b.sent("a2", true, put).effect(first).ends("a1", "succeeded").ends("a2", "succeeded")
+		}()},
 		{"nobody asked for it", "a request of nobody's", newBook().sent("a1", false)},
 		{"nobody asked for it", "an effect of nobody's", newBook().effect(mockserver.Request{RequestID: "req_z"})},
 		{"nobody asked for it", "an operation of nobody's", newBook().kept("a1", "succeeded")},

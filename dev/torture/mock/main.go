@@ -73,7 +73,7 @@ func run() error {
 			for _, f := range armed {
 				f.Remove()
 			}
-			armed = weather(srv, rnd, p.Calm)
+			armed = weather(srv, rnd, p)
 			next = time.After(time.Duration(50+rnd.IntN(250)) * time.Millisecond)
 		case <-calm:
 			next = nil
@@ -112,8 +112,8 @@ func leave(srv *mockserver.Server, path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// weather arms some of the faults there are, each with some probability.
-func weather(srv *mockserver.Server, rnd *rand.Rand, calm []string) []*mockserver.Injected {
+// weather arms some of the faults there are, each with some probability; or those it is told to.
+func weather(srv *mockserver.Server, rnd *rand.Rand, p plan.Mock) []*mockserver.Injected {
 	ms := func(most int) time.Duration { return time.Duration(1+rnd.IntN(most)) * time.Millisecond }
 	write := []string{"POST", "POST", "POST", "PUT", "PATCH", "", ""}[rnd.IntN(7)]
 	type named struct {
@@ -149,13 +149,19 @@ func weather(srv *mockserver.Server, rnd *rand.Rand, calm []string) []*mockserve
 		{"late", mockserver.Late(ms(120)).On(write, "")},
 	}
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if len(p.Only) > 0 {
+		all = slices.DeleteFunc(all, func(f named) bool { return !slices.Contains(p.Only, f.name) })
+	} else {
+		all = all[:3+rnd.IntN(10)]
+	}
 	var armed []*mockserver.Injected
-	for _, f := range all[:3+rnd.IntN(10)] {
-		if slices.Contains(calm, f.name) {
-			continue
-		}
+	for _, f := range all {
 		fault := f.fault.Optional()
-		if f.name != "refuse" {
+		switch {
+		case f.name == "refuse":
+		case p.Ratio > 0:
+			fault = fault.Ratio(p.Ratio)
+		default:
 			fault = fault.Ratio(0.02 + 0.1*rnd.Float64())
 		}
 		armed = append(armed, srv.Inject(fault))

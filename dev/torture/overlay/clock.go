@@ -12,6 +12,13 @@ var Clock = []Patch{
 	{File: "config.go", Old: "	\"net/url\"\n", New: "	\"net/url\"\n	\"os\"\n"},
 }
 
+// Pace makes a till as quick as the mock server of a run, where an aborted request keeps its key for less than
+// a second instead of Flavoso's two minutes (F9): how long it waits for such a request to be over.
+var Pace = []Patch{
+	{File: "internal/dispatch/attempt.go", Old: "	secondLook = 10 * time.Second\n", New: "	secondLook = 200 * time.Millisecond\n"},
+	{File: "internal/dispatch/attempt.go", Old: "	leaseOver = 2*time.Minute + 30*time.Second\n", New: "	leaseOver = 1500 * time.Millisecond\n"},
+}
+
 const clockCode = `
 type setClock struct {
 	start time.Time

@@ -57,6 +57,7 @@ type Till struct {
 	Calls   int      // how many operations a worker makes; 0 = it only works off what is there
 	Workers int
 	Work    []string // kinds to choose from; empty = all
+	MenuOf  []string // the same for what is written without a key
 	Drain   bool     // work off everything, list it, and end
 
 	Point    string        // where to kill itself; "" = nowhere
@@ -90,7 +91,8 @@ type Mock struct {
 	Restore string        // what an earlier life left behind; "" = nothing
 	Dump    string        // where to leave everything at the end
 	Weather bool          // make faults
-	Calm    []string      // faults that are not made
+	Only    []string      // the faults to make; empty = all, a few at a time
+	Ratio   float64       // with Only: of requests that each of them meets
 	Offset  time.Duration // of the clock
 }
 

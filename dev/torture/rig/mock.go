@@ -25,7 +25,8 @@ type server struct {
 	binary string
 	dir    string
 	seed   uint64
-	calm   []string
+	only   []string
+	ratio  float64
 
 	mu     sync.Mutex // held while it is down
 	cmd    *exec.Cmd
@@ -38,7 +39,7 @@ type server struct {
 
 // start starts a life of the server.
 func (s *server) start() error {
-	p := plan.Mock{Addr: "127.0.0.1:0", Seed: s.seed + uint64(len(s.lives))*7919, Weather: s.wild, Calm: s.calm, Offset: s.offset,
+	p := plan.Mock{Addr: "127.0.0.1:0", Seed: s.seed + uint64(len(s.lives))*7919, Weather: s.wild, Only: s.only, Ratio: s.ratio, Offset: s.offset,
 		Dump: filepath.Join(s.dir, fmt.Sprintf("server-%d.json", len(s.lives)))}
 	if n := len(s.lives); n > 0 {
 		p.Restore = s.lives[n-1]

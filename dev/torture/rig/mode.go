@@ -71,7 +71,7 @@ type Style struct {
 	Plain          bool // the client opens its outbox itself
 	Menu           bool
 	Workers, Calls int
-	Work           []string
+	Work, MenuOf   []string
 	AttemptTimeout time.Duration
 	LifeMin        time.Duration // how long a life is at least, and on average beyond that
 	LifeMean       time.Duration

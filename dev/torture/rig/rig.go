@@ -34,9 +34,12 @@ type Options struct {
 	Patches []overlay.Patch
 	// Shape changes each round's tills, for a short run that looks at one thing.
 	Shape func(*Style)
-	// Calm names faults of the mock server that are not made; Clear makes none at all.
-	Calm  []string
-	Clear bool
+	// Only names the faults that the mock server makes, each to Ratio of the requests; empty = all of them, a
+	// few at a time.
+	Only  []string
+	Ratio float64
+	// Restless makes what happens to everybody happen more often: restarts of the server, and nights.
+	Restless bool
 }
 
 // Report is what came of a run.
@@ -91,7 +94,7 @@ func Run(o Options) (*Report, error) {
 		}
 	}()
 	till, mock := filepath.Join(dir, "till"), filepath.Join(dir, "mock")
-	if err := errors.Join(overlay.Build("till", till, append(slices.Clone(overlay.Clock), o.Patches...)), overlay.Build("mock", mock, nil)); err != nil {
+	if err := errors.Join(overlay.Build("till", till, slices.Concat(overlay.Clock, overlay.Pace, o.Patches)), overlay.Build("mock", mock, nil)); err != nil {
 		return nil, err
 	}
 	modes := o.Modes
@@ -112,7 +115,7 @@ func Run(o Options) (*Report, error) {
 	for n := 0; ; n++ {
 		r := &round{options: o, mode: modes[n%len(modes)], number: n, dir: filepath.Join(dir, fmt.Sprint(n)), till: till, report: rep,
 			rnd: rand.New(rand.NewPCG(o.Seed, uint64(n)))}
-		r.server = &server{binary: mock, dir: r.dir, seed: o.Seed*1_000_003 + uint64(n)*101, calm: o.Calm, wild: !o.Clear}
+		r.server = &server{binary: mock, dir: r.dir, seed: o.Seed*1_000_003 + uint64(n)*101, only: o.Only, ratio: o.Ratio, wild: true}
 		if err := r.run(); err != nil {
 			return rep, fmt.Errorf("seed %d, round %d (%s), files in %s: %w", o.Seed, n, r.mode, r.dir, err)
 		}
@@ -186,22 +189,25 @@ func (r *round) run() (err error) {
 // events are what happens to everybody.
 func (r *round) events() error {
 	rnd := rand.New(rand.NewPCG(r.options.Seed, uint64(r.number)<<8|1))
-	calm := r.options.Clear
+	pause := 500
+	if r.options.Restless {
+		pause = 100
+	}
 	for {
-		time.Sleep(time.Duration(50+rnd.IntN(500)) * time.Millisecond)
+		time.Sleep(time.Duration(50+rnd.IntN(pause)) * time.Millisecond)
 		if time.Now().After(r.end) {
 			return nil
 		}
 		var err error
 		switch n := rnd.IntN(12); {
-		case n < 3 && !calm:
+		case n < 3:
 			err = r.server.restart(time.Duration(rnd.IntN(60)) * time.Millisecond)
 			r.note(func(rep *Report) { rep.Restarts++ })
-		case n < 5 && !calm:
+		case n < 5:
 			s := r.slots[rnd.IntN(len(r.slots))]
 			err = s.rotate()
 			r.note(func(rep *Report) { rep.Rotations++ })
-		case n == 5 && r.mode.nights():
+		case (n == 5 || r.options.Restless && n < 9) && r.mode.nights():
 			err = r.sleep()
 		}
 		if err != nil {
@@ -237,7 +243,7 @@ func (r *round) judge() error {
 	var e judge.Evidence
 	var err error
 	for _, s := range r.slots {
-		t := judge.Till{Slot: s.number, Connection: s.connection, Purges: s.style.Purge}
+		t := judge.Till{Slot: s.number, Connection: s.connection, Purges: s.style.Purge, Hold: s.style.AttemptTimeout}
 		if t.Events, err = account.Read(s.account); err != nil {
 			return err
 		}

@@ -109,7 +109,7 @@ func (s *slot) plan() (plan.Till, error) {
 	s.lives++
 	p := plan.Till{
 		BaseURL: s.round.server.url, Connection: s.connection, TokenFile: s.token, Outbox: filepath.Join(s.dir, "pos.outbox"), Account: s.account,
-		Slot: s.number, Life: s.lives, Seed: s.rnd.Uint64(), Menu: st.Menu && s.rnd.IntN(2) == 0, Calls: st.Calls, Workers: st.Workers, Work: st.Work,
+		Slot: s.number, Life: s.lives, Seed: s.rnd.Uint64(), Menu: st.Menu && s.rnd.IntN(2) == 0, Calls: st.Calls, Workers: st.Workers, Work: st.Work, MenuOf: st.MenuOf,
 		Seal: st.Seal, Purge: st.Purge, Plain: st.Plain, AttemptTimeout: st.AttemptTimeout,
 	}
 	if s.rnd.IntN(6) == 0 {
@@ -283,7 +283,7 @@ func (s *slot) ended(err error, killed bool, said string) error {
 func (s *slot) drain() error {
 	s.lives++
 	p := plan.Till{BaseURL: s.round.server.url, Connection: s.connection, TokenFile: s.token, Outbox: filepath.Join(s.dir, "pos.outbox"),
-		Account: s.account, Slot: s.number, Life: s.lives, Seed: 1, Seal: s.style.Seal, Drain: true, AttemptTimeout: 2 * time.Second, Plain: s.style.Plain}
+		Account: s.account, Slot: s.number, Life: s.lives, Seed: 1, Seal: s.style.Seal, Drain: true, AttemptTimeout: s.style.AttemptTimeout, Plain: s.style.Plain}
 	cmd, err := s.command(p)
 	if err != nil {
 		return err

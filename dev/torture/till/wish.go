@@ -84,8 +84,13 @@ func (v wish) operation(t *till) (account.Event, operation) {
 	case "bookings.create":
 		e.Lane, e.Target, e.Wish, e.Marker = "booking:"+v.resource, "/bookings", "booking "+v.resource, v.name
 		e.ReadBack = "/bookings?external_id=" + v.resource
-		call := c.Bookings.Create(v.resource, flavoso.BookingParams{PartySize: 2, StartsAt: opens,
-			Customer: flavoso.BookingCustomer{Name: "Jörg Müller", Phone: "+49 30 1234567"}, Note: strings.Repeat("Kinderstuhl ", v.pad/12)}).WithTag(v.name)
+		p := flavoso.BookingParams{PartySize: 2, StartsAt: opens, Note: strings.Repeat("Kinderstuhl ", v.pad/12),
+			Customer: flavoso.BookingCustomer{Name: "Jörg Müller", Phone: "+49 30 1234567"}}
+		if v.resource != v.name { // the other till of the connection uses the reference too, for other guests
+			p.PartySize, p.Note = 20+t.plan.Slot, fmt.Sprintf("till %d takes %s", t.plan.Slot, v.resource)
+			e.Marker = p.Note
+		}
+		call := c.Bookings.Create(v.resource, p).WithTag(v.name)
 		if v.expiry > 0 {
 			call = call.WithExpiry(v.expiry)
 		}

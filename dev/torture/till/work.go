@@ -44,6 +44,7 @@ func (t *till) work() error {
 		for _, id := range t.plan.Shared {
 			w.submit(ctx, wish{kind: "orders.accept", name: w.next(), resource: id})
 			w.submit(ctx, wish{kind: "orders.acknowledge", name: w.next(), resource: id})
+			w.submit(ctx, wish{kind: "bookings.create", name: w.next(), resource: "table-" + id})
 		}
 	})
 	for i := range t.plan.Workers {
@@ -171,7 +172,11 @@ func (w *worker) ticket(ctx context.Context, id, name string) {
 func (w *worker) writeMenu(ctx context.Context) {
 	for n := 0; n < w.till.plan.Calls && ctx.Err() == nil; n++ {
 		name := w.next()
-		kind := []string{"menu.put", "menu.availability", "store.update", "menu.supersede", "menu.put"}[w.rnd.IntN(5)]
+		kinds := w.till.plan.MenuOf
+		if len(kinds) == 0 {
+			kinds = []string{"menu.put", "menu.availability", "store.update", "menu.supersede", "menu.put"}
+		}
+		kind := kinds[w.rnd.IntN(len(kinds))]
 		if n == 0 {
 			kind = "menu.put"
 		}
@@ -213,6 +218,10 @@ func (w *worker) cancel(ctx context.Context, v wish) {
 		return
 	}
 	t.acc.Write(account.Event{What: account.Saved, Op: v.name, ID: id})
+	select {
+	case <-time.After(time.Duration(w.rnd.IntN(12)) * time.Millisecond): // it may have been sent by then
+	case <-ctx.Done():
+	}
 	if t.client.Operations.Cancel(ctx, id) == nil {
 		t.acc.Write(account.Event{What: account.Canceled, Op: v.name, ID: id})
 	}
