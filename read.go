@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -103,6 +104,9 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 		*o.response = Response{Status: v.Status, Header: x.Header, RequestID: v.RequestID, Attempts: attempts}
 	}
 	if err != nil {
+		if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) { // it comes from what the token source waited for
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
 		return x, v, &ReadError{Path: path, Attempts: attempts, Last: last, Err: readCause(err, v, x)}
 	}
 	return x, v, nil
