@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -34,18 +35,30 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 			tick := time.NewTicker(interval)
 			defer tick.Stop()
 			var last *inspect.Status
+			var failing time.Time // since when; zero = the last look succeeded
 			for {
 				var s inspect.Status
 				err := f.with(cmd.Context(), where, func(src source) (err error) {
 					s, err = src.Status(cmd.Context(), connection)
 					return err
 				})
-				switch {
-				case cmd.Context().Err() != nil:
+				if cmd.Context().Err() != nil {
 					return nil
-				case err != nil:
-					return err
 				}
+				if err != nil {
+					// A till that starts or stops has its file open for a moment without answering.
+					if failing.IsZero() {
+						failing = time.Now()
+					}
+					if last == nil || time.Since(failing) > watchPatience {
+						return err
+					}
+					if !next(cmd.Context(), tick) {
+						return nil
+					}
+					continue
+				}
+				failing = time.Time{}
 				if last == nil || !sameStatus(*last, s) {
 					if err := f.printWatched(cmd, &s); err != nil {
 						return err
@@ -54,9 +67,7 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 				if last = &s; drained && s.Waiting() == 0 {
 					return nil
 				}
-				select {
-				case <-tick.C:
-				case <-cmd.Context().Done():
+				if !next(cmd.Context(), tick) {
 					return nil
 				}
 			}
@@ -66,6 +77,19 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 	cmd.Flags().BoolVar(&drained, "until-drained", false, "end when nothing waits any more")
 	cmd.Flags().StringVar(&connection, "connection", "", "only this connection's")
 	return cmd
+}
+
+// watchPatience is how long watch goes on although it cannot look.
+const watchPatience = 5 * time.Second
+
+// next waits for the next look; false = it was interrupted.
+func next(ctx context.Context, tick *time.Ticker) bool {
+	select {
+	case <-tick.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // sameStatus compares all but when it was looked.

@@ -147,6 +147,10 @@ func TestAReadOnlyFileSystemIsSaid(t *testing.T) {
 	_, err = bolt.Open(path, bolt.Options{})
 	require.ErrorIs(t, err, outbox.ErrReadOnly)
 	require.ErrorIs(t, err, unix.EROFS)
+	v, err := bolt.Verify(ctx, path, bolt.VerifyOptions{})
+	require.NoError(t, err, "a backup on a medium that nobody can write to")
+	require.Empty(t, v.Problems)
+	require.Equal(t, 1, v.Unfinished)
 	require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -200,6 +204,11 @@ func TestMissingPermissionIsSaid(t *testing.T) {
 	if os.Getuid() == 0 {
 		err = asNobody(t, func() error { _, err := bolt.Open(path, bolt.Options{}); return err })
 		require.ErrorIs(t, err, outbox.ErrReadOnly, "somebody else's file")
+		require.NoError(t, os.Chmod(path+".lock", 0o600))
+		require.NoError(t, os.Chmod(path+".mark", 0o644))
+		err = asNobody(t, func() error { _, err := bolt.Verify(ctx, path, bolt.VerifyOptions{}); return err })
+		require.ErrorIs(t, err, os.ErrPermission, "its till may be running")
+		require.NoError(t, os.Chmod(path+".lock", 0o666))
 	}
 	require.NoError(t, os.Chmod(path, 0o600))
 	e = open(t, path, bolt.Options{})

@@ -61,7 +61,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (v Verification, 
 	v.Path = full
 	m, noMark := readMark(full + markSuffix)
 	if noMark != nil && !errors.Is(noMark, errNoMark) {
-		return v, noMark
+		return v, fmt.Errorf("outbox %s: %w", full, noMark)
 	}
 	info, err := os.Stat(full)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -105,7 +105,7 @@ func lockToRead(full string, timeout time.Duration) (release func(), err error) 
 		timeout = time.Second
 	}
 	l, err := acquireLock(full+lockSuffix, full, timeout)
-	if errors.Is(err, outbox.ErrReadOnly) {
+	if isReadOnly(err) {
 		return func() {}, nil
 	}
 	if err != nil {
