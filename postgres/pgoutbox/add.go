@@ -1,6 +1,7 @@
 package pgoutbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,15 +19,25 @@ func (e *Engine) Add(ctx context.Context, a outbox.Addition) (outbox.Added, erro
 	if a.Tx != nil {
 		return e.addIn(ctx, &a)
 	}
+	var lost error // a COMMIT was not answered
+	if x := e.newQuick(&a); x != nil {
+		if err := e.adds.do(ctx, &e.tasks, x, e.addQuick); err != nil {
+			return outbox.Added{}, err
+		}
+		if out := x.answer(); out != nil || x.err != nil {
+			return *cmp.Or(out, &outbox.Added{}), x.err
+		}
+		lost = x.lost
+	}
 	var ad *adding
-	var lost *adding // its COMMIT was not answered
-	err := e.run(ctx, "add", a.Record.ID, func(ctx context.Context, st *step) error {
+	superseded := ""
+	err := e.run(ctx, task{what: "add", id: a.Record.ID, lost: lost}, func(ctx context.Context, st *step) error {
 		ad = &adding{a: &a, st: st}
 		if err := st.begin(ctx, ad.reads()...); err != nil {
 			return err
 		}
 		if lost != nil && ad.byID != nil {
-			ad.out = outbox.Added{Decision: outbox.AddedNew, Record: ad.byID.Record, Superseded: lost.out.Superseded}
+			ad.out = outbox.Added{Decision: outbox.AddedNew, Record: ad.byID.Record, Superseded: superseded}
 			return nil
 		}
 		if ad.decide() {
@@ -51,7 +62,7 @@ func (e *Engine) Add(ctx context.Context, a outbox.Addition) (outbox.Added, erro
 		err = st.commit(ctx, rest...)
 		var unknown *errUnknown
 		if errors.As(err, &unknown) {
-			lost = ad
+			lost, superseded = unknown.err, ad.out.Superseded
 		}
 		if err == nil && ad.seq == 0 {
 			return errRaced

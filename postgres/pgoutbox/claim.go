@@ -79,7 +79,7 @@ type candidate struct {
 // claim makes one step. again = lanes went on, and their heads may be due now.
 func (e *Engine) claim(ctx context.Context, q *outbox.ClaimRequest, before []outbox.Record) (out []outbox.Record, again bool, err error) {
 	var c *claiming
-	err = e.run(ctx, "claim", "", func(ctx context.Context, st *step) error {
+	err = e.run(ctx, task{what: "claim"}, func(ctx context.Context, st *step) error {
 		c = &claiming{changes: newChanges(st), q: q, limit: q.Limit - len(before), count: map[string]int{}, seen: map[uint64]bool{}, taken: map[laneName]bool{}}
 		for i := range before {
 			c.count[before[i].Connection]++

@@ -46,6 +46,7 @@ type Engine struct {
 	signal signal
 	rollup rollup
 	turn   turn
+	adds   merger[*quick]
 }
 
 var _ outbox.Engine = (*Engine)(nil)

@@ -101,9 +101,11 @@ func (c *changes) whole(connection, name string) []call {
 	}}}
 }
 
-// read runs statements outside of a step.
+// read runs statements outside of a step, in one round trip.
 func (e *Engine) read(ctx context.Context, calls ...call) error {
 	var err error
+	st := &step{e: e}
+	calls = append([]call{st.plannerCall()}, calls...)
 	for try := range 3 {
 		if try > 0 && !e.pause(ctx, try) {
 			break

@@ -44,7 +44,8 @@ const lanes = 1 << 16
 // steps are the versions of the schema; a published step never changes.
 //
 // What was accepted is written once (operation); what changes is small and apart (progress), so that a claim or a
-// result does not write the request again. Every index of progress but the first is partial.
+// result does not write the request again. Every index of progress but the first is partial. All generations are above 0:
+// that condition keeps the indexes over all that is open away from statements that ask for one lane.
 var steps = []string{`
 CREATE SEQUENCE flavoso_outbox_seq AS bigint CACHE 1;
 CREATE SEQUENCE flavoso_outbox_outcome AS bigint CACHE 1;
@@ -76,6 +77,7 @@ CREATE TABLE flavoso_outbox_operation (
 );
 COMMENT ON COLUMN flavoso_outbox_operation.latest IS 'the latest operation under its key';
 CREATE UNIQUE INDEX flavoso_outbox_operation_key ON flavoso_outbox_operation (connection, key) WHERE latest;
+CREATE INDEX flavoso_outbox_operation_key_before ON flavoso_outbox_operation (connection, key) WHERE NOT latest AND key <> '';
 
 CREATE TABLE flavoso_outbox_progress (
 	seq           bigint      NOT NULL PRIMARY KEY,
@@ -110,7 +112,8 @@ COMMENT ON COLUMN flavoso_outbox_progress.due_at IS 'when a lane can be claimed;
 COMMENT ON COLUMN flavoso_outbox_progress.lapse_at IS 'when a claim may be taken over, by the clock of the database';
 COMMENT ON COLUMN flavoso_outbox_progress.stamp IS 'the step that wrote it last';
 CREATE INDEX flavoso_outbox_progress_lane ON flavoso_outbox_progress (connection, lane, seq) WHERE open;
-CREATE INDEX flavoso_outbox_progress_open ON flavoso_outbox_progress (connection, seq) WHERE open;
+CREATE INDEX flavoso_outbox_progress_open ON flavoso_outbox_progress (seq) WHERE open AND generation > 0;
+CREATE INDEX flavoso_outbox_progress_open_of ON flavoso_outbox_progress (connection, seq) WHERE open AND generation > 0;
 CREATE INDEX flavoso_outbox_progress_due ON flavoso_outbox_progress (due_at, due_order) WHERE due_at IS NOT NULL;
 CREATE INDEX flavoso_outbox_progress_due_of ON flavoso_outbox_progress (connection, due_at, due_order) WHERE due_at IS NOT NULL;
 CREATE INDEX flavoso_outbox_progress_lapse ON flavoso_outbox_progress (lapse_at) WHERE lapse_at IS NOT NULL;

@@ -51,7 +51,7 @@ func (e *Engine) Purge(ctx context.Context, q outbox.PurgeRequest) (n int, err e
 	if q.Limit <= 0 {
 		q.Limit = 1000
 	}
-	err = e.run(ctx, "purge", "", func(ctx context.Context, st *step) error {
+	err = e.run(ctx, task{what: "purge"}, func(ctx context.Context, st *step) error {
 		n, err = e.purge(ctx, st, &q)
 		return err
 	}, nil)
@@ -152,7 +152,7 @@ func (e *Engine) SaveState(ctx context.Context, connection, name string, value [
 		return err
 	}
 	defer e.leave()
-	return e.run(ctx, "save state", "", func(ctx context.Context, st *step) error {
+	return e.run(ctx, task{what: "save state"}, func(ctx context.Context, st *step) error {
 		if err := st.begin(ctx); err != nil {
 			return err
 		}

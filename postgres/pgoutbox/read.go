@@ -113,6 +113,9 @@ func (e *Engine) listStatement(q *outbox.Query, after uint64, limit int, off tim
 		if open {
 			where = append(where, "p.open")
 		}
+		if open && q.Lane == "" {
+			where = append(where, "p.generation > 0")
+		}
 	}
 	if q.Unacked {
 		where = append(where, "p.outcome > 0 AND p.acked < p.revision")
@@ -124,9 +127,20 @@ func (e *Engine) listStatement(q *outbox.Query, after uint64, limit int, off tim
 	if q.Bodies {
 		columns = wholeColumns
 	}
+	from := both
+	if q.Key != "" && q.Connection != "" {
+		args = append(args, enc(q.Connection), enc(q.Key))
+		from = fmt.Sprintf(keyed, len(args)-1, len(args))
+		order += " + 0" // there are few, and they are found by their key
+	}
 	args = append(args, limit+1)
-	return e.sql.fill(fmt.Sprintf("SELECT %s FROM "+both+" WHERE %s ORDER BY %s LIMIT $%d::bigint", columns, strings.Join(where, " AND "), order, len(args))), args
+	return e.sql.fill(fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT $%d::bigint", columns, from, strings.Join(where, " AND "), order, len(args))), args
 }
+
+// keyed selects all operations under a key.
+const keyed = `(SELECT k.seq FROM {operation} k WHERE k.connection = $%[1]d::text AND k.key = $%[2]d::text AND k.latest
+	UNION ALL SELECT k.seq FROM {operation} k WHERE k.connection = $%[1]d::text AND k.key = $%[2]d::text AND NOT k.latest AND k.key <> '') k
+	JOIN {operation} o ON o.seq = k.seq JOIN {progress} p ON p.seq = k.seq`
 
 // NextDue implements outbox.Engine. A claim whose lease is over is due since then.
 func (e *Engine) NextDue(ctx context.Context, s outbox.Scope) (next time.Time, ok bool, err error) {

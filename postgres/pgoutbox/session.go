@@ -111,3 +111,9 @@ func isBroken(err error) bool {
 	}
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
+
+// mayBeDone reports whether the transaction whose COMMIT was sent may be committed in spite of the error.
+func mayBeDone(err error) bool {
+	var pe *pgconn.PgError
+	return err != nil && (!errors.As(err, &pe) || isBroken(err))
+}

@@ -19,7 +19,7 @@ func (e *Engine) Set(ctx context.Context, q outbox.Change) (out outbox.Record, e
 	var c *changes
 	var first *stored
 	var refused error
-	err = e.run(ctx, "set", q.ID, func(ctx context.Context, st *step) error {
+	err = e.run(ctx, task{what: "set", id: q.ID}, func(ctx context.Context, st *step) error {
 		c, first, refused = newChanges(st), nil, nil
 		calls := c.load([]string{q.ID})
 		if whole {
@@ -94,7 +94,7 @@ func (e *Engine) Ack(ctx context.Context, id string, revision int) error {
 	}
 	defer e.leave()
 	found := false
-	err := e.run(ctx, "ack", id, func(ctx context.Context, st *step) error {
+	err := e.run(ctx, task{what: "ack", id: id}, func(ctx context.Context, st *step) error {
 		c := newChanges(st)
 		if err := st.begin(ctx, call{sql: e.sql.byID, args: []any{encAll([]string{id})}, row: c.addRecord}); err != nil {
 			return err

@@ -56,7 +56,7 @@ func (e *Engine) settle(ctx context.Context, ss []outbox.Settlement) (out []outb
 	}
 	var c *changes
 	stop := false
-	err = e.run(ctx, "settle", settleID(ss), func(ctx context.Context, st *step) error {
+	err = e.run(ctx, task{what: "settle", id: settleID(ss)}, func(ctx context.Context, st *step) error {
 		c = newChanges(st)
 		if err := st.begin(ctx, c.load(ids)...); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (e *Engine) settleAlone(ctx context.Context, s *outbox.Settlement) (out out
 		return outbox.Settled{Err: outbox.ErrNotFound}, nil
 	}
 	var c *changes
-	err = e.run(ctx, "settle", s.ID, func(ctx context.Context, st *step) error {
+	err = e.run(ctx, task{what: "settle", id: s.ID}, func(ctx context.Context, st *step) error {
 		c, out = newChanges(st), outbox.Settled{}
 		if err := st.begin(ctx, append(c.whole(at.connection, at.lane), c.load([]string{s.ID})...)...); err != nil {
 			return err

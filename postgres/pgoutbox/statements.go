@@ -4,13 +4,13 @@ import "strings"
 
 // statements are the engine's SQL with the names filled in.
 type statements struct {
-	clock, lockLane, look, tombstone, intoLane, lastOfLane, insert                       string
-	totals, oldest, oldestOfAll, last, merge                                             string
-	byID, tryLanes, next, lanes, wholeLane, update, hold, holdOf, deltas, demote, stamps string
-	due, dueFirst, dueMore, dueWalk, walked, dueOf, lapsed, first                        string
-	nextDue, nextDueOf, nextDueWalk, poll                                                string
-	get, purgeable, bury, purge, dropKeys, dropHolds, loadState, saveState, deleteState  string
-	fill                                                                                 func(string) string
+	lockQuick, insertQuick, clock, planner, lockLane, look, tombstone, intoLane, lastOfLane, insert string
+	totals, oldest, oldestOfAll, last, merge                                                        string
+	byID, tryLanes, next, lanes, wholeLane, update, hold, holdOf, deltas, demote, stamps            string
+	due, dueFirst, dueMore, dueWalk, walked, dueOf, lapsed, first                                   string
+	nextDue, nextDueOf, nextDueWalk, poll                                                           string
+	get, purgeable, bury, purge, dropKeys, dropHolds, loadState, saveState, deleteState             string
+	fill                                                                                            func(string) string
 }
 
 func newStatements(schema string) statements {
@@ -20,7 +20,7 @@ func newStatements(schema string) statements {
 		dst *string
 		sql string
 	}{
-		{&s.clock, clockSQL}, {&s.lockLane, lockLaneSQL}, {&s.look, lookSQL}, {&s.tombstone, tombstoneSQL}, {&s.intoLane, intoLaneSQL},
+		{&s.clock, clockSQL}, {&s.planner, plannerSQL}, {&s.lockQuick, lockQuickSQL}, {&s.insertQuick, insertQuickSQL}, {&s.lockLane, lockLaneSQL}, {&s.look, lookSQL}, {&s.tombstone, tombstoneSQL}, {&s.intoLane, intoLaneSQL},
 		{&s.lastOfLane, lastOfLaneSQL}, {&s.insert, insertSQL}, {&s.totals, totalsSQL}, {&s.oldest, oldestSQL}, {&s.oldestOfAll, oldestOfAllSQL},
 		{&s.last, lastSQL}, {&s.merge, mergeSQL}, {&s.byID, byIDSQL}, {&s.tryLanes, tryLanesSQL}, {&s.next, nextSQL},
 		{&s.lanes, lanesSQL}, {&s.wholeLane, wholeLaneSQL}, {&s.update, updateSQL}, {&s.hold, holdSQL}, {&s.holdOf, holdOfSQL}, {&s.deltas, deltasSQL}, {&s.demote, demoteSQL},
@@ -38,8 +38,16 @@ func newStatements(schema string) statements {
 
 const both = `{operation} o JOIN {progress} p ON p.seq = o.seq`
 
-// clockSQL comes first in every transaction.
+// clockSQL comes first in a transaction of the application.
 const clockSQL = `SELECT clock_timestamp(), current_setting('synchronous_commit')`
+
+// plannerSQL comes first in a transaction of the engine's own. Every statement is written for its indexes; a plan that was
+// made while the tables were small, or that counts on statistics of yesterday, must not read all of them. It also saves
+// the planning.
+const plannerSQL = `SELECT clock_timestamp(), current_setting('synchronous_commit'),
+	set_config('plan_cache_mode', 'force_generic_plan', true) || set_config('enable_seqscan', 'off', true) ||
+	set_config('enable_bitmapscan', 'off', true) || set_config('enable_hashjoin', 'off', true) || set_config('enable_mergejoin', 'off', true) ||
+	set_config('enable_sort', 'off', true) || set_config('jit', 'off', true)`
 
 // Adding. Every statement takes plain values, so that it runs with any driver of database/sql.
 
@@ -105,19 +113,10 @@ var totalsSQL = `SELECT ` + strings.ReplaceAll(strings.ReplaceAll(sumColumns, "s
 FROM {count} c WHERE $1::text IS NULL OR c.connection = $1::text`
 
 const oldestSQL = `SELECT o.created FROM {progress} p JOIN {operation} o ON o.seq = p.seq
-WHERE p.connection = $1::text AND p.open AND p.state IN ('queued', 'sent') ORDER BY p.seq LIMIT 1`
+WHERE p.connection = $1::text AND p.open AND p.generation > 0 AND p.state IN ('queued', 'sent') ORDER BY p.seq LIMIT 1`
 
-// oldestOfAllSQL goes from one connection to the next by the index.
-const oldestOfAllSQL = `
-WITH RECURSIVE c AS (
-	(SELECT p.connection FROM {progress} p WHERE p.open ORDER BY p.connection, p.seq LIMIT 1)
-	UNION ALL
-	SELECT (SELECT p.connection FROM {progress} p WHERE p.open AND p.connection > c.connection ORDER BY p.connection, p.seq LIMIT 1)
-	FROM c WHERE c.connection IS NOT NULL
-)
-SELECT o.created FROM {operation} o WHERE o.seq = (
-	SELECT min(f.seq) FROM c CROSS JOIN LATERAL (
-		SELECT p.seq FROM {progress} p WHERE p.connection = c.connection AND p.open AND p.state IN ('queued', 'sent') ORDER BY p.seq LIMIT 1) f)`
+const oldestOfAllSQL = `SELECT o.created FROM {progress} p JOIN {operation} o ON o.seq = p.seq
+WHERE p.open AND p.generation > 0 AND p.state IN ('queued', 'sent') ORDER BY p.seq LIMIT 1`
 
 const lastSQL = `SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {seq_table} s`
 

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -36,17 +34,23 @@ type errUnknown struct{ err error }
 func (e *errUnknown) Error() string { return "result of the commit is unknown: " + e.err.Error() }
 func (e *errUnknown) Unwrap() error { return e.err }
 
-// clockCall tells what a step must know of its connection.
+// clockCall tells what a step in the application's transaction must know of its connection.
 func (st *step) clockCall() call {
 	return call{sql: st.e.sql.clock, row: func(scan scanner) error { return scan(&st.at, &st.sync) }}
 }
 
-// begin opens the transaction and reads, in one round trip.
-func (st *step) begin(ctx context.Context, calls ...call) error {
-	return st.first(ctx, append([]call{{sql: "BEGIN ISOLATION LEVEL READ COMMITTED"}, st.clockCall()}, calls...)...)
+// plannerCall is clockCall for a transaction of the engine's own; see plannerSQL.
+func (st *step) plannerCall() call {
+	var set string
+	return call{sql: st.e.sql.planner, row: func(scan scanner) error { return scan(&st.at, &st.sync, &set) }}
 }
 
-// first runs the first statements, clockCall among them.
+// begin opens the transaction and reads, in one round trip.
+func (st *step) begin(ctx context.Context, calls ...call) error {
+	return st.first(ctx, append([]call{{sql: "BEGIN ISOLATION LEVEL READ COMMITTED"}, st.plannerCall()}, calls...)...)
+}
+
+// first runs the first statements, clockCall or plannerCall among them.
 func (st *step) first(ctx context.Context, calls ...call) error {
 	before := st.e.clock.now()
 	err := st.s.do(ctx, calls...)
@@ -65,8 +69,7 @@ func (st *step) commit(ctx context.Context, calls ...call) error {
 		calls = append([]call{{sql: durable}}, calls...)
 	}
 	err := st.s.do(ctx, append(calls, call{sql: "COMMIT"})...)
-	var refused *pgconn.PgError
-	if err == nil || errors.As(err, &refused) && !isBroken(err) {
+	if err == nil || !mayBeDone(err) {
 		return err
 	}
 	return &errUnknown{err}
@@ -75,11 +78,17 @@ func (st *step) commit(ctx context.Context, calls ...call) error {
 // durable makes this transaction's commit wait for the disk, whatever the connection is set to.
 const durable = "SET LOCAL synchronous_commit = on"
 
+// task names a step for its errors.
+type task struct {
+	what string
+	id   string // of its operation
+	lost error  // an earlier COMMIT of the same was not answered
+}
+
 // run runs f in a transaction of the engine's own, again when the server refused it or the connection had died before
 // anything was sent to be committed. What a lost COMMIT has done is asked for by inspect, which returns whether the step
 // was committed; nil = f itself finds out when it runs again.
-func (e *Engine) run(ctx context.Context, what, id string, f func(context.Context, *step) error, inspect func(context.Context, *step) (bool, error)) error {
-	var lost error
+func (e *Engine) run(ctx context.Context, t task, f func(context.Context, *step) error, inspect func(context.Context, *step) (bool, error)) error {
 	for try := 0; ; try++ {
 		st := &step{e: e, off: e.clock.off(), stamp: rand.Int64()}
 		err := e.once(ctx, st, f)
@@ -91,26 +100,26 @@ func (e *Engine) run(ctx context.Context, what, id string, f func(context.Contex
 		case errors.As(err, &unknown) && inspect != nil:
 			done, failed := e.findOut(ctx, st, inspect)
 			if failed != nil {
-				return &outbox.SaveError{ID: id, Err: wrap(what, unknown.err)}
+				return &outbox.SaveError{ID: t.id, Err: wrap(t.what, unknown.err)}
 			}
 			if done {
 				return nil
 			}
 			err = unknown.err
-		case errors.As(err, &unknown) && lost == nil:
-			lost = unknown.err
+		case errors.As(err, &unknown) && t.lost == nil:
+			t.lost = unknown.err
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
 		}
-		again := try < tries && (isRefused(err) || errors.Is(err, errRaced)) || try < 2 && isBroken(err) || lost != nil && isBroken(err)
+		again := try < tries && (isRefused(err) || errors.Is(err, errRaced)) || try < 2 && isBroken(err) || t.lost != nil && isBroken(err)
 		if again && e.pause(ctx, try+1) {
 			continue
 		}
-		if lost != nil {
-			return &outbox.SaveError{ID: id, Err: wrap(what, lost)}
+		if t.lost != nil {
+			return &outbox.SaveError{ID: t.id, Err: wrap(t.what, t.lost)}
 		}
-		return wrap(what, err)
+		return wrap(t.what, err)
 	}
 }
 

@@ -106,10 +106,10 @@ func (e *Engine) Counts(ctx context.Context, connection string) (outbox.Counts, 
 	return out, nil
 }
 
-// mergeFrom is how many rows of totals are left alone, and mergeAtOnce how many are merged in one step.
+// rollupFrom is how many rows of totals are left alone, and rollupMost how many are merged in one step.
 const (
-	mergeFrom   = 1000
-	mergeAtOnce = 20000
+	rollupFrom = 1000
+	rollupMost = 20000
 )
 
 // rollup remembers how much there is to merge.
@@ -119,10 +119,10 @@ func (r *rollup) wrote() { r.rows.Add(1) }
 
 // mergeTotals makes few rows of many when this engine has written enough of them.
 func (e *Engine) mergeTotals(ctx context.Context) error {
-	if e.rollup.rows.Load() < mergeFrom {
+	if e.rollup.rows.Load() < rollupFrom {
 		return nil
 	}
 	e.rollup.rows.Store(0)
-	_, err := e.pool.Exec(ctx, e.sql.merge, mergeAtOnce)
+	_, err := e.pool.Exec(ctx, e.sql.merge, rollupMost)
 	return err
 }
