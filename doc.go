@@ -68,7 +68,8 @@
 //
 // Outcomes outlive processes: Config.OnOutcome is called for each at least once, [Attach] takes up an
 // operation by its id, doing the same thing again finds the operation that stands for it, and
-// [Client.Operations] lists them all.
+// [Client.Operations] lists them all. [ListenInspect] shows them to an operator while the till runs, with the
+// command flavoso outbox.
 //
 // # Names
 //
