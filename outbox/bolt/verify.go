@@ -48,7 +48,7 @@ type VerifyOptions struct {
 }
 
 // Verify looks for damage without changing anything: at every page, value, record, index and total of the
-// file, and whether the file is the one that stood here last. It needs about 300 bytes of memory for each
+// file, and whether the file is the one that stood here last. It needs about a kilobyte of memory for each
 // operation.
 //
 // What is wrong is in the Verification; the error says why nothing could be said: a *outbox.LockedError while
