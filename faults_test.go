@@ -295,7 +295,7 @@ func TestRescheduleThatCannotBeSaved(t *testing.T) {
 		mu.Unlock()
 		_, err = p.Wait(t.Context())
 		require.NoError(t, err)
-		require.LessOrEqual(t, api.count(), 3)
+		require.LessOrEqual(t, api.count(), 6, "no more than the delays of a second allow")
 	})
 }
 
