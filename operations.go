@@ -62,7 +62,9 @@ func (f OperationFilter) query(connection string) outbox.Query {
 }
 
 // List walks over the operations that f selects, in the order they were accepted. It reads page by page,
-// so the outbox may be of any size and may change meanwhile. It ends after the first error.
+// so the outbox may be of any size and may change meanwhile. It ends after the first error. What a page costs
+// beyond its own operations says [outbox.Query]: States, a Lane's unfinished operations and Unacked are found by an
+// index or few steps, Kind, Tag and Key by looking through all.
 func (s *OperationsService) List(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
 		for rec, err := range s.records(ctx, f) {
