@@ -2,6 +2,8 @@ package bolt
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -53,6 +55,11 @@ type collection struct {
 	outlived  []string        // key entries that the tombstone index names
 	n         map[place]int   // values by place
 	prefixes  map[string]string
+	changes   map[string][]byte // the write buffer's, by key in the index; nil = deleted
+	live      int               // how far the index can be believed
+	stale     bool              // it may name records that were deleted
+	detached  bool              // what is collected now does not alias the file's pages
+	format    uint64
 	header    header
 	hasHeader bool
 	total     counts
@@ -70,7 +77,7 @@ func newCollection(p *pageFile) *collection {
 		pages: p, requests: map[uint64]found{}, progress: map[uint64]found{}, bodies: map[uint64]found{},
 		lanes: map[uint64][2]string{}, ids: map[uint64][2]string{}, keySeqs: map[uint64][2]string{},
 		tombs: map[string]found{}, states: map[string]found{}, holds: map[string]found{},
-		named: map[string]bool{}, n: map[place]int{}, prefixes: map[string]string{},
+		named: map[string]bool{}, n: map[place]int{}, prefixes: map[string]string{}, changes: map[string][]byte{},
 	}
 }
 
@@ -79,40 +86,187 @@ func newCollection(p *pageFile) *collection {
 func collect(p *pageFile) (c *collection, clean bool) {
 	c = newCollection(p)
 	c.current = true
+	complete := false
 	if len(p.metas) > 0 {
+		// Buckets come in the order of their names: the write buffer before the index that it lies over.
+		log := changeLog{}
 		p.walkAll(p.metas[0], func(bucket string, k, v []byte) {
-			where := place{bucket, 0}
-			if bucket == indexBucket && len(k) > 0 {
-				where.letter = k[0]
+			if bucket != bufferBucket {
+				c.visit(bucket, k, v)
+			} else if log.add(k, v) {
+				maps.Copy(c.changes, log[lastSeq(k)]) // in the order of commits
+			} else {
+				c.broken++
 			}
-			c.n[where]++
-			c.take(k, v)
 		})
+		c.takeChanges()
+		complete = uint64(len(log)) == c.header.buffered
 	} else {
 		p.bad++
 	}
 	if c.truncated() {
 		p.bad++
 	}
-	if p.bad == 0 && c.broken == 0 && c.hasHeader {
+	if p.bad == 0 && c.broken == 0 && c.hasHeader && complete {
 		return c, p.accounted(p.metas[0]) && c.consistent()
 	}
+	bad := p.bad
+	rest := collectDamaged(p)
+	p.bad, rest.broken = bad, c.broken
+	return rest, false
+}
+
+// collectDamaged reads what can be read of a damaged file.
+func collectDamaged(p *pageFile) *collection {
+	c := newCollection(p)
 	// Pages of the current tree that nothing leads to any more are those that are neither free nor
 	// reached. Without the free list nobody can tell them from pages given back long ago.
 	var free map[uint64]bool
 	known := false
 	if len(p.metas) > 0 {
 		free, known = p.free(p.metas[0])
+		c.survey(p.metas[0], free)
+		c.stale = c.live != liveKnown
 	}
+	c.current = true
+	c.takeRoot(p.metas)
 	c.current = known
-	p.orphans(free, c.take)
+	p.orphans(free, func(k, v []byte) {
+		if len(p.metas) == 0 && len(v) > 0 && v[0] == tagBuffer {
+			c.takeHistory(k, v)
+			return
+		}
+		c.visit(indexBucket, k, v)
+	})
 	if len(p.metas) == 2 {
 		// The root before the last commit: what that commit replaced is still there.
 		c.current = false
-		p.seen = nil
-		p.walkAll(p.metas[1], func(_ string, k, v []byte) { c.take(k, v) })
+		c.survey(p.metas[1], nil)
+		c.takeRoot(p.metas[1:])
 	}
-	return c, false
+	return c
+}
+
+// takeHistory takes what a value of the write buffer has put, where no root tells what came after it.
+func (c *collection) takeHistory(k, v []byte) {
+	one := changeLog{}
+	if !one.add(k, v) {
+		c.broken++
+		return
+	}
+	c.changes = one.all()
+	c.takeChanges()
+	c.changes = nil
+}
+
+// survey reads a root's write buffer, with what is left of its pages when the free ones are known, and finds out how
+// far what the index says of unfinished records can be believed. A change that came after it may have stood
+// in a part of the write buffer that is gone. Where what is known of final records is not whole either, one of
+// them could look unfinished: then nothing is believed.
+func (c *collection) survey(m pageMeta, free map[uint64]bool) {
+	p, log := c.pages, changeLog{}
+	var h header
+	broken := 0
+	p.again()
+	p.walkAll(m, func(bucket string, k, v []byte) {
+		switch bucket {
+		case bufferBucket:
+			log.add(k, v)
+		case places[bMeta].bucket:
+			if head, err := decodeHeader(v); err == nil && string(k) == string(headerKey) {
+				h = head
+			}
+		case places[bDone].bucket:
+			if !framed(k, v) {
+				broken++
+			}
+		}
+	})
+	lost := p.badIn[places[bDone].bucket] > 0 || !p.buckets[places[bDone].bucket]
+	if free != nil {
+		p.orphans(free, func(k, v []byte) {
+			if len(v) > 0 && v[0] == tagBuffer {
+				log.add(k, v)
+			}
+		})
+	}
+	c.changes = log.all()
+	switch {
+	case h.id != "" && uint64(len(log)) == h.buffered:
+		c.live = liveKnown
+	case broken > 0 || lost:
+		c.live = liveUnknown
+	default:
+		c.live = liveOld
+	}
+}
+
+// How far what the index says of unfinished records can be believed.
+const (
+	liveKnown   = iota
+	liveOld     // it may be an old version
+	liveUnknown // the record may be over
+)
+
+// takeRoot takes what the first of roots leads to; none is fine.
+func (c *collection) takeRoot(roots []pageMeta) {
+	c.takeChanges()
+	c.pages.again()
+	if len(roots) > 0 {
+		c.pages.walkAll(roots[0], c.visit)
+	}
+}
+
+// changeLog is what the write buffer says, by commit.
+type changeLog map[uint64]map[string][]byte
+
+// add reads a value of the bucket; false = it is unreadable.
+func (l changeLog) add(key, v []byte) bool {
+	all := map[string][]byte{}
+	if decodeChanges(key, v, func(k, v []byte) { all[string(k)] = clone(v) }) != nil || len(key) != 8 {
+		return false
+	}
+	l[lastSeq(key)] = all
+	return true
+}
+
+// all returns the last change of each key.
+func (l changeLog) all() map[string][]byte {
+	out := map[string][]byte{}
+	for _, commit := range slices.Sorted(maps.Keys(l)) {
+		maps.Copy(out, l[commit])
+	}
+	return out
+}
+
+// visit takes a value, unless the write buffer has another in its place or it is the buffer's own.
+func (c *collection) visit(bucket string, k, v []byte) {
+	where := place{bucket, 0}
+	switch bucket {
+	case bufferBucket:
+		return
+	case indexBucket:
+		if _, changed := c.changes[string(k)]; changed || len(v) > 0 && v[0] == tagBuffer {
+			return
+		}
+		if len(k) > 0 {
+			where.letter = k[0]
+		}
+	}
+	c.n[where]++
+	c.take(k, v)
+}
+
+// takeChanges takes what the write buffer has put.
+func (c *collection) takeChanges() {
+	c.detached = true
+	for k, v := range c.changes {
+		if v != nil {
+			c.n[place{indexBucket, k[0]}]++
+			c.take([]byte(k), v)
+		}
+	}
+	c.detached = false
 }
 
 // consistent compares the indexes and totals with the records: a page that lost elements at its end reads
@@ -173,7 +327,7 @@ func (c *collection) consistent() bool {
 			return false
 		}
 	}
-	return sum == c.total && c.buckets() == len(bucketNames)
+	return sum == c.total && c.buckets() == c.wanted()
 }
 
 // buckets returns how many of the outbox's buckets there are.
@@ -184,6 +338,14 @@ func (c *collection) buckets() (n int) {
 		}
 	}
 	return n
+}
+
+// wanted returns how many there must be.
+func (c *collection) wanted() int {
+	if c.format == 1 {
+		return len(bucketNames) - 1 // no write buffer
+	}
+	return len(bucketNames)
 }
 
 // truncated reports whether the file is shorter than its newest root says.
@@ -207,7 +369,12 @@ func (c *collection) take(key, value []byte) {
 		c.broken++
 		return
 	}
-	f := found{at: c.pages.at(value), n: len(value), current: c.current}
+	f := found{n: len(value), current: c.current}
+	if c.detached {
+		f.value = value
+	} else {
+		f.at = c.pages.at(value)
+	}
 	switch value[0] {
 	case tagRequest:
 		keep(c.requests, lastSeq(key), f)
@@ -218,7 +385,12 @@ func (c *collection) take(key, value []byte) {
 			return
 		}
 		f.commit = r.commit
-		f.prefix = c.intern(key[:max(0, len(key)-8)])
+		if f.prefix = c.intern(key[:max(0, len(key)-8)]); f.prefix != "" {
+			if c.live == liveUnknown {
+				return
+			}
+			f.current = f.current && c.live == liveKnown
+		}
 		keep(c.progress, lastSeq(key), f)
 	case tagBody:
 		keep(c.bodies, lastSeq(key), f)
@@ -245,6 +417,9 @@ func (c *collection) take(key, value []byte) {
 	case tagHold:
 		f.value = clone(value)
 		keep(c.holds, string(key), f)
+	case tagFormat:
+		d := decoder{b: p}
+		c.format = max(c.format, d.uint())
 	case tagHeader:
 		if h, err := decodeHeader(value); err == nil && (!c.hasHeader || h.commits > c.header.commits) {
 			c.header, c.hasHeader = h, true

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -19,6 +20,7 @@ type file struct {
 	db   *bbolt.DB
 	f    *os.File    // bbolt's own; kept so that an abandoned handle can be let go
 	info os.FileInfo // which file it is
+	kept atomic.Pointer[kept]
 }
 
 // openBolt opens a bbolt file. bbolt creates an empty one when there is none.

@@ -21,7 +21,7 @@ import (
 //	go test ./outbox/bolt -run Golden -golden
 var golden = flag.Bool("golden", false, "write the golden file of the present format")
 
-const formatNow = 1
+const formatNow = 2
 
 func goldenPath(format int) string { return fmt.Sprintf("testdata/format-%d.outbox", format) }
 

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -19,6 +20,7 @@ import (
 //	request  seq                           what was accepted, frozen: written once
 //	done     seq                           progress of final records
 //	body     seq                           bodies of results
+//	buffer   commit                        changes of the index that are not in it yet (see buffer.go)
 //	index    l connection seq              progress of waiting and parked records
 //	         n connection lane seq         unfinished records; the first of a lane is its head → state
 //	         h connection lane             holds back the next head of a lane → time
@@ -29,7 +31,9 @@ import (
 //	         o outcomeSeq                  outcomes in the order in which they became known
 //	         u outcomeSeq                  those that the application has not taken over
 //	         s connection name             blobs of SaveState
-var bucketNames = [...]string{"meta", "request", "done", "body", "index"}
+//
+// A file of format 1 has no bucket buffer: all changes are in the index.
+var bucketNames = [...]string{"meta", "request", "done", "body", indexBucket, bufferBucket}
 
 const indexBucket = "index"
 
@@ -81,6 +85,7 @@ const (
 	tagTombstone = 'T'
 	tagOutcome   = 'N'
 	tagState     = 'S'
+	tagBuffer    = 'W'
 )
 
 // What a key entry starts with.
@@ -196,20 +201,37 @@ func nameKey(connection, name string) []byte { return append(appendText(nil, con
 type table struct {
 	b      *bbolt.Bucket
 	letter byte
+	buffer *buffer // of the transaction; nil = entries are changed in their bucket
 }
 
 type tables [kindCount]table
 
-func openTables(tx *bbolt.Tx) (t tables, err error) {
+// openTables opens the tables of a transaction; buffer, if there is one, has the changes of the index.
+func openTables(tx *bbolt.Tx, buffer *buffer) (t tables, err error) {
+	open := make(map[string]*bbolt.Bucket, len(bucketNames))
 	for kind, p := range places {
-		b := tx.Bucket([]byte(p.bucket))
+		b := open[p.bucket]
 		if b == nil {
-			return t, fmt.Errorf("%w: bucket %q is missing", errNotOutbox, p.bucket)
+			if b = tx.Bucket([]byte(p.bucket)); b == nil {
+				return t, fmt.Errorf("%w: bucket %q is missing", errNotOutbox, p.bucket)
+			}
+			open[p.bucket] = b
 		}
-		t[kind] = table{b, p.letter}
+		t[kind] = table{b: b, letter: p.letter}
+		if p.letter != 0 {
+			t[kind].buffer = buffer
+		}
 	}
 	t[bRequest].b.FillPercent = 0.9 // its keys only grow: full pages instead of half-empty ones
 	return t, nil
+}
+
+// buffered returns the changes that lie over the bucket; nil = none.
+func (t table) buffered() *changes {
+	if t.buffer == nil {
+		return nil
+	}
+	return t.buffer.changes
 }
 
 // key returns an entry's key in its bucket.
@@ -220,19 +242,89 @@ func (t table) key(k []byte) []byte {
 	return append(append(make([]byte, 0, len(k)+1), t.letter), k...)
 }
 
-func (t table) get(k []byte) []byte   { return t.b.Get(t.key(k)) }
-func (t table) put(k, v []byte) error { return t.b.Put(t.key(k), v) }
-func (t table) delete(k []byte) error { return t.b.Delete(t.key(k)) }
-func (t table) cursor() cursor        { return cursor{t.b.Cursor(), t} }
-
-// cursor goes through one kind of entries; nil keys say that there are no more.
-type cursor struct {
-	c *bbolt.Cursor
-	t table
+func (t table) get(k []byte) []byte {
+	k = t.key(k)
+	if c := t.buffered(); c != nil {
+		if i, there := c.search(k); there {
+			return c.list[i].value
+		}
+	}
+	return t.b.Get(k)
 }
 
-func (c cursor) strip(k, v []byte) ([]byte, []byte) {
-	if k == nil || c.t.letter == 0 {
+func (t table) put(k, v []byte, commit uint64) error {
+	if c := t.buffered(); c != nil {
+		c.set(t.key(k), v, commit)
+		return nil
+	}
+	return t.b.Put(t.key(k), v)
+}
+
+func (t table) delete(k []byte, commit uint64) error {
+	if c := t.buffered(); c != nil {
+		c.set(t.key(k), nil, commit)
+		return nil
+	}
+	return t.b.Delete(t.key(k))
+}
+
+func (t table) cursor() *cursor {
+	c := &cursor{t: t, c: t.b.Cursor()}
+	if b := t.buffered(); b != nil {
+		c.changes = b.list
+	}
+	return c
+}
+
+// cursor goes through one kind of entries; nil keys say that there are no more. It sees them as they were
+// when it was made; while it is in use no entry of its kind may be changed.
+type cursor struct {
+	t       table
+	c       *bbolt.Cursor
+	k, v    []byte // where the bucket's cursor stands
+	changes []change
+	i       int // the change that comes next
+}
+
+// change returns the change at the cursor; nil = the bucket's entry comes first.
+func (c *cursor) change() *change {
+	if c.i < len(c.changes) {
+		if x := &c.changes[c.i]; c.k == nil || bytes.Compare(x.key, c.k) <= 0 {
+			return x
+		}
+	}
+	return nil
+}
+
+// entry returns the entry at the cursor, past what was deleted.
+func (c *cursor) entry() ([]byte, []byte) {
+	for {
+		x := c.change()
+		switch {
+		case x != nil && x.value != nil:
+			return c.strip(x.key, x.value)
+		case x == nil && c.k == nil:
+			return nil, nil
+		case x == nil:
+			return c.strip(c.k, c.v)
+		}
+		c.step()
+	}
+}
+
+// step goes past the entry at the cursor.
+func (c *cursor) step() {
+	x := c.change()
+	if c.k != nil && (x == nil || bytes.Equal(x.key, c.k)) {
+		c.k, c.v = c.c.Next()
+	}
+	if x != nil {
+		c.i++
+	}
+}
+
+func (c *cursor) strip(k, v []byte) ([]byte, []byte) {
+	if c.t.letter == 0 {
 		return k, v
 	}
 	if k[0] != c.t.letter {
@@ -241,14 +333,50 @@ func (c cursor) strip(k, v []byte) ([]byte, []byte) {
 	return k[1:], v
 }
 
-func (c cursor) seek(k []byte) ([]byte, []byte) { return c.strip(c.c.Seek(c.t.key(k))) }
-func (c cursor) first() ([]byte, []byte)        { return c.seek(nil) }
-func (c cursor) next() ([]byte, []byte)         { return c.strip(c.c.Next()) }
-
-// before returns the last entry that is smaller than k.
-func (c cursor) before(k []byte) ([]byte, []byte) {
-	if at, _ := c.c.Seek(c.t.key(k)); at == nil {
-		return c.strip(c.c.Last())
+func (c *cursor) seek(k []byte) ([]byte, []byte) {
+	k = c.t.key(k)
+	c.k, c.v = c.c.Seek(k)
+	if len(c.changes) > 0 {
+		c.i, _ = (&changes{list: c.changes}).search(k)
 	}
-	return c.strip(c.c.Prev())
+	return c.entry()
+}
+
+func (c *cursor) first() ([]byte, []byte) { return c.seek(nil) }
+
+func (c *cursor) next() ([]byte, []byte) {
+	c.step()
+	return c.entry()
+}
+
+// before returns the last entry that is smaller than k. The cursor is not to be moved afterwards.
+func (c *cursor) before(k []byte) ([]byte, []byte) {
+	k = c.t.key(k)
+	var tk, tv []byte
+	if at, _ := c.c.Seek(k); at == nil {
+		tk, tv = c.c.Last()
+	} else {
+		tk, tv = c.c.Prev()
+	}
+	i := 0
+	if len(c.changes) > 0 {
+		i, _ = (&changes{list: c.changes}).search(k)
+	}
+	for i--; i >= 0; i-- {
+		x := &c.changes[i]
+		order := bytes.Compare(x.key, tk)
+		if tk != nil && order < 0 {
+			break
+		}
+		if x.value != nil {
+			return c.strip(x.key, x.value)
+		}
+		if order == 0 {
+			tk, tv = c.c.Prev()
+		}
+	}
+	if tk == nil {
+		return nil, nil
+	}
+	return c.strip(tk, tv)
 }

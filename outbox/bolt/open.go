@@ -27,7 +27,7 @@ import (
 )
 
 // FormatVersion is the newest layout of the file: what this release writes. It reads every older one.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // Options are an engine's settings. The zero value is right for a till.
 type Options struct {
@@ -271,21 +271,21 @@ func (e *Engine) inspect(whole bool) (cause error, roots int, err error) {
 	if err := p.checkFormat(); err != nil {
 		return nil, roots, err
 	}
-	cause, _ = examine(p, whole)
+	_, cause = examine(p, whole)
 	return cause, roots, nil
 }
 
 // examine says what is wrong with a file's pages; nil = nothing was found. With whole set every page and
 // value is looked at, and what was read is returned.
-func examine(p *pageFile, whole bool) (cause error, c *collection) {
+func examine(p *pageFile, whole bool) (c *collection, cause error) {
 	if len(p.metas) == 0 {
-		return errors.New("both roots are unreadable"), nil
+		return nil, errors.New("both roots are unreadable")
 	}
 	if int64(p.metas[0].pages)*p.page > p.size {
-		return errors.New("the file is cut short"), nil
+		return nil, errors.New("the file is cut short")
 	}
 	if _, ok := p.free(p.metas[0]); !ok {
-		return errors.New("the list of free pages is unreadable"), nil
+		return nil, errors.New("the list of free pages is unreadable")
 	}
 	if !whole {
 		return nil, nil
@@ -293,11 +293,11 @@ func examine(p *pageFile, whole bool) (cause error, c *collection) {
 	c, clean := collect(p)
 	switch {
 	case clean:
-		return nil, c
+		return c, nil
 	case p.bad == 0 && c.broken == 0:
-		return errors.New("the indexes do not match the records"), c
+		return c, errors.New("the indexes do not match the records")
 	}
-	return fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken), c
+	return c, fmt.Errorf("%d pages and %d values are unreadable", p.bad, c.broken)
 }
 
 // suspect draws a line: every record that is unfinished now counts as sent since its creation.
@@ -305,7 +305,7 @@ func (e *Engine) suspect(cause string) error {
 	r := Report{At: time.Now(), Cause: cause}
 	err := guard(func() error {
 		return e.file.db.Update(func(tx *bbolt.Tx) error {
-			t, err := newTxn(tx, &e.tokens)
+			t, err := newTxn(tx, &e.tokens, e.file)
 			if err != nil {
 				return err
 			}

@@ -49,6 +49,7 @@ type pageFile struct {
 	bad   int         // pages and elements that could not be read
 
 	buckets map[string]bool // buckets seen
+	badIn   map[string]int  // of bad, by bucket
 
 	base int64 // where the page stands from which a value is shown to a visitor
 	room int   // and the capacity of its buffer: with that of a slice of it, the slice's place
@@ -59,7 +60,7 @@ func openPages(f *os.File) (*pageFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pageFile{f: f, size: info.Size(), buckets: map[string]bool{}}
+	p := &pageFile{f: f, size: info.Size(), buckets: map[string]bool{}, badIn: map[string]int{}}
 	// The page size stands in the metas; the second one's place depends on it.
 	for _, size := range []int64{int64(os.Getpagesize()), 4096, 8192, 16384, 65536, 1024, 2048, 32768} {
 		for _, at := range []int64{0, size} {
@@ -215,8 +216,30 @@ func (p *pageFile) walk(id, limit uint64, depth int, fn visit) {
 		p.bad++
 		return
 	}
+	if fit := p.fit(b, flags); len(fit) < len(b) {
+		p.bad++ // it claims pages that are not its own
+		b = fit
+	}
 	p.take(id, b)
 	p.visitPage(b, int64(id)*p.page, flags, limit, depth, fn)
+}
+
+// fit returns a page without the overflow that its elements do not reach into, but for the one page that bbolt
+// may give it too many.
+func (p *pageFile) fit(b []byte, flags uint16) []byte {
+	end := int64(0)
+	for i := range elements(b) {
+		key, value, _, _, err := element(b, flags, i)
+		if err != nil {
+			return b
+		}
+		end = max(end, int64(cap(b)-cap(key)+len(key)))
+		if len(value) > 0 {
+			end = max(end, int64(cap(b)-cap(value)+len(value)))
+		}
+	}
+	pages := (end+p.page-1)/p.page + 1
+	return b[:min(int64(len(b)), pages*p.page)]
 }
 
 func (p *pageFile) visitPage(b []byte, base int64, flags uint16, limit uint64, depth int, fn visit) {
@@ -251,6 +274,8 @@ func (p *pageFile) walkAll(m pageMeta, fn func(bucket string, key, value []byte)
 		if only != nil && !slices.Contains(only, string(name)) {
 			return
 		}
+		before := p.bad
+		defer func() { p.badIn[string(name)] += p.bad - before }()
 		in := func(key, value []byte, nested bool) {
 			if nested {
 				p.bad++
@@ -268,6 +293,11 @@ func (p *pageFile) walkAll(m pageMeta, fn func(bucket string, key, value []byte)
 		}
 		p.bad++
 	})
+}
+
+// again makes the next walk begin anew.
+func (p *pageFile) again() {
+	p.seen, p.buckets, p.badIn = nil, map[string]bool{}, map[string]int{}
 }
 
 // checkFormat refuses a file that a newer release wrote. It must come before anything that changes the
@@ -321,6 +351,7 @@ func (p *pageFile) orphans(skip map[uint64]bool, fn func(key, value []byte)) {
 		if err != nil || flags != flagLeaf {
 			continue
 		}
+		b = p.fit(b, flags)
 		for i := range elements(b) {
 			p.base, p.room = int64(id)*p.page, cap(b)
 			if key, value, _, kind, err := element(b, flags, i); err == nil && kind&1 == 0 {

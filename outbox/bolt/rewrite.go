@@ -112,6 +112,9 @@ func copyBuckets(dst *bbolt.DB, src *bbolt.Tx) error {
 	defer func() { _ = tx.Rollback() }() // does nothing after the last commit
 	for _, name := range bucketNames {
 		b := src.Bucket([]byte(name))
+		if b == nil && name == bufferBucket {
+			continue // in format 1
+		}
 		if b == nil {
 			return errNotOutbox
 		}

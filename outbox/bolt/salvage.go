@@ -192,6 +192,7 @@ func (c *collection) nextHeader(tried uint64, id string) header {
 		h.seq, h.outcomeSeq, h.commits = h.seq+1<<20, h.outcomeSeq+1<<20, h.commits+1<<20
 	}
 	h.line++
+	h.buffered = 0
 	return h
 }
 
@@ -208,10 +209,10 @@ func (c *collection) seqs() map[uint64]bool {
 	}
 	for _, m := range []map[uint64][2]string{c.lanes, c.ids, c.keySeqs} {
 		for seq := range m {
-			all[seq] = true
+			all[seq] = all[seq] || !c.stale
 		}
 	}
-	delete(all, 0)
+	maps.DeleteFunc(all, func(seq uint64, there bool) bool { return seq == 0 || !there })
 	return all
 }
 
@@ -222,7 +223,7 @@ const restoreBatch = 2000
 func (c *collection) restore(db *bbolt.DB, h *header, rep *Report) error {
 	in := func(fn func(*txn)) error {
 		return db.Update(func(tx *bbolt.Tx) error {
-			t, err := newTxn(tx, &tokens{})
+			t, err := newTxn(tx, &tokens{}, nil)
 			if err != nil {
 				return err
 			}
@@ -396,7 +397,7 @@ func (c *collection) record(seq uint64, t *txn, rep *Report) *entry {
 }
 
 func (c *collection) traced(seq uint64) bool {
-	return c.ids[seq] != [2]string{} || c.lanes[seq] != [2]string{} || c.keySeqs[seq] != [2]string{}
+	return !c.stale && (c.ids[seq] != [2]string{} || c.lanes[seq] != [2]string{} || c.keySeqs[seq] != [2]string{})
 }
 
 // whole finishes a record that was read completely. Unfinished ones count as sent from now on; one that

@@ -21,13 +21,14 @@ type header struct {
 	dueSeq     uint64
 	// line counts how often the file was found restored, cloned or salvaged. Unfinished records whose
 	// progress was written under an earlier line are suspect; nothing has to be rewritten for that.
-	line uint64
+	line     uint64
+	buffered uint64 // how many values the bucket buffer holds
 }
 
 func (h *header) encode() []byte {
 	e := newFrame(tagHeader, 64)
 	e.str(h.id)
-	for _, v := range []uint64{h.commits, h.seq, h.outcomeSeq, h.dueSeq, h.line} {
+	for _, v := range []uint64{h.commits, h.seq, h.outcomeSeq, h.dueSeq, h.line, h.buffered} {
 		e.uint(v)
 	}
 	return e.finishFrame(headerKey)
@@ -42,6 +43,9 @@ func decodeHeader(v []byte) (h header, err error) {
 	h.id = d.str()
 	for _, f := range []*uint64{&h.commits, &h.seq, &h.outcomeSeq, &h.dueSeq, &h.line} {
 		*f = d.uint()
+	}
+	if len(d.b) > 0 { // not in format 1
+		h.buffered = d.uint()
 	}
 	return h, d.err
 }
@@ -122,22 +126,41 @@ type txn struct {
 	thin   bool // the disk is full: everything is done in the smallest way, results without their bodies
 }
 
-func newTxn(tx *bbolt.Tx, c *tokens) (*txn, error) {
-	r, err := newReader(tx, c.instance)
+// newTxn begins a transaction on a file that changes entries of the index through the write buffer; without one,
+// in the index itself.
+func newTxn(tx *bbolt.Tx, c *tokens, f *file) (*txn, error) {
+	r, err := newReader(tx, c.instance, f)
 	if err != nil {
 		return nil, err
+	}
+	if r.buffer != nil {
+		r.buffer.changes = r.buffer.changes.clone()
 	}
 	return &txn{reader: r, tokens: c, totals: map[string]*counts{}}, nil
 }
 
 func (t *txn) put(bucket int, key, value []byte) {
 	t.dirty = true
-	t.fail(t.b[bucket].put(key, value))
+	t.fail(t.b[bucket].put(key, value, t.h.commits))
+	t.flushIfFull()
 }
 
 func (t *txn) delete(bucket int, key []byte) {
 	t.dirty = true
-	t.fail(t.b[bucket].delete(key))
+	t.fail(t.b[bucket].delete(key, t.h.commits))
+	t.flushIfFull()
+}
+
+// flushIfFull empties the write buffer when it is full. On a full disk, where that takes pages that may not be
+// there, it waits for as long as it can.
+func (t *txn) flushIfFull() {
+	limit := bufferBytes
+	if t.thin {
+		limit *= 16
+	}
+	if t.buffer != nil && t.buffer.changes.size > limit {
+		t.flush()
+	}
 }
 
 // finish writes what the wave gathered.
@@ -146,6 +169,7 @@ func (t *txn) finish() error {
 		key := countsKey(name)
 		t.put(bMeta, key, c.encode(key))
 	}
+	t.finishBuffer()
 	t.put(bMeta, headerKey, t.h.encode())
 	return t.err
 }
@@ -450,18 +474,29 @@ type reader struct {
 	tx       *bbolt.Tx
 	b        tables
 	h        header
+	buffer   *buffer // the index's changes; nil = all are in the index
 	instance string
 	err      error // the first storage error or damage; a wave is rolled back then
 	visited  int   // entries that List looked at
 }
 
-func newReader(tx *bbolt.Tx, instance string) (reader, error) {
-	r := reader{tx: tx, instance: instance}
-	var err error
-	if r.b, err = openTables(tx); err != nil {
+// newReader begins a transaction. f, the file's handle, may have its write buffer in memory; nil = the file has
+// none, or it does not matter.
+func newReader(tx *bbolt.Tx, instance string, f *file) (r reader, err error) {
+	r = reader{tx: tx, instance: instance}
+	meta := tx.Bucket([]byte(places[bMeta].bucket))
+	if meta == nil {
+		return r, errNotOutbox
+	}
+	if r.h, err = decodeHeader(meta.Get(headerKey)); err != nil {
 		return r, err
 	}
-	r.h, err = decodeHeader(r.b[bMeta].get(headerKey))
+	if f != nil {
+		if r.buffer, err = f.bufferOf(tx, &r.h); err != nil {
+			return r, err
+		}
+	}
+	r.b, err = openTables(tx, r.buffer)
 	return r, err
 }
 

@@ -134,7 +134,7 @@ func (v *Verification) file(ctx context.Context, f *os.File, m mark, noMark bool
 	}
 	roots := len(p.metas)
 	whole := !o.Quick || p.size <= checkWhole
-	cause, c := examine(p, whole)
+	c, cause := examine(p, whole)
 	if c == nil {
 		c = head(p, cause != nil)
 	}

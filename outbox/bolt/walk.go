@@ -156,7 +156,7 @@ func (t *reader) walkLive(q *outbox.Query, after uint64) nextEntry {
 		connections = t.liveConnections()
 	}
 	type line struct {
-		c          cursor
+		c          *cursor
 		connection string
 		prefix, k  []byte
 	}

@@ -192,7 +192,7 @@ func (e *Engine) transact(wave []*step, thin bool) error {
 		if err != nil {
 			return err
 		}
-		t, err := newTxn(tx, &e.tokens)
+		t, err := newTxn(tx, &e.tokens, e.file)
 		if err == nil {
 			t.thin = thin
 			t.h.commits++
@@ -206,6 +206,7 @@ func (e *Engine) transact(wave []*step, thin bool) error {
 						return &commitError{err}
 					}
 					e.commits = e.tried
+					t.keep(e.file)
 					return nil
 				}
 			}
@@ -252,7 +253,7 @@ func (e *Engine) viewOnce(fn func(*reader) error) (*file, error) {
 		if err != nil {
 			return err
 		}
-		t, err := newReader(tx, e.tokens.instance)
+		t, err := newReader(tx, e.tokens.instance, e.file)
 		if err == nil {
 			if err = fn(&t); t.err != nil {
 				err = t.err
