@@ -75,8 +75,8 @@ func position(q *outbox.Query, s *stored) uint64 {
 
 // listStatement returns the statement that reads one page and one record more. Its conditions are those of the indexes.
 func (e *Engine) listStatement(q *outbox.Query, after uint64, limit int, off time.Duration) (string, []any) {
+	args := []any{int64(after), limit + 1}
 	var where []string
-	var args []any
 	add := func(condition string, arg any) {
 		args = append(args, arg)
 		where = append(where, fmt.Sprintf(condition, len(args)))
@@ -86,13 +86,36 @@ func (e *Engine) listStatement(q *outbox.Query, after uint64, limit int, off tim
 		order = "p.outcome"
 		where = append(where, "p.outcome > 0")
 	}
-	add(order+" > $%d::bigint", int64(after))
+	where = append(where, order+" > $1::bigint")
 	if q.Connection != "" {
 		add("p.connection = $%d::text", enc(q.Connection))
 	}
 	if q.Lane != "" {
 		add("p.lane = $%d::text", enc(q.Lane))
 	}
+	open := q.States != nil
+	if q.States != nil {
+		states := make([]string, len(q.States))
+		for i, s := range q.States {
+			states[i] = string(s)
+			open = open && (s.Waiting() || s.Parked())
+		}
+		add("p.state = ANY ($%d::text[])", states)
+	}
+	switch {
+	case open && q.Lane == "":
+		where = append(where, "p.open AND p.generation > 0")
+	case open:
+		where = append(where, "p.open")
+	}
+	if q.Unacked {
+		where = append(where, "p.outcome > 0 AND p.acked < p.revision")
+	}
+	if !q.ExpiringBefore.IsZero() {
+		add("p.state = 'queued' AND p.expires < $%d::timestamptz", q.ExpiringBefore.Add(-off))
+	}
+	from, with := both, ""
+	each := strings.Join(where, " AND ") // of progress alone
 	if q.Kind != "" {
 		add("o.kind = $%d::text", enc(q.Kind))
 	}
@@ -102,39 +125,21 @@ func (e *Engine) listStatement(q *outbox.Query, after uint64, limit int, off tim
 	if q.Key != "" {
 		add("o.key = $%d::text", enc(q.Key))
 	}
-	if q.States != nil {
-		open := true
-		states := make([]string, len(q.States))
-		for i, s := range q.States {
-			states[i] = string(s)
-			open = open && (s.Waiting() || s.Parked())
-		}
-		add("p.state = ANY ($%d::text[])", states)
-		if open {
-			where = append(where, "p.open")
-		}
-		if open && q.Lane == "" {
-			where = append(where, "p.generation > 0")
-		}
-	}
-	if q.Unacked {
-		where = append(where, "p.outcome > 0 AND p.acked < p.revision")
-	}
-	if !q.ExpiringBefore.IsZero() {
-		add("p.state = 'queued' AND p.open AND p.expires < $%d::timestamptz", q.ExpiringBefore.Add(-off))
+	switch {
+	case q.Key != "" && q.Connection != "":
+		args = append(args, enc(q.Connection), enc(q.Key))
+		from = fmt.Sprintf(keyed, len(args)-1, len(args))
+		order += " + 0" // there are few, and they are found by their key
+	case open && q.Connection == "" && q.Lane == "" && q.Kind+q.Tag+q.Key == "" && !q.ByOutcome && !q.Unacked && q.ExpiringBefore.IsZero():
+		with = "WITH RECURSIVE " + openConnections
+		from = "c CROSS JOIN LATERAL (SELECT p.* FROM {progress} p WHERE p.connection = c.connection AND " + each +
+			" ORDER BY p.seq LIMIT $2::bigint) p JOIN {operation} o ON o.seq = p.seq"
 	}
 	columns := listColumns
 	if q.Bodies {
 		columns = wholeColumns
 	}
-	from := both
-	if q.Key != "" && q.Connection != "" {
-		args = append(args, enc(q.Connection), enc(q.Key))
-		from = fmt.Sprintf(keyed, len(args)-1, len(args))
-		order += " + 0" // there are few, and they are found by their key
-	}
-	args = append(args, limit+1)
-	return e.sql.fill(fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT $%d::bigint", columns, from, strings.Join(where, " AND "), order, len(args))), args
+	return e.sql.fill(fmt.Sprintf("%s SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT $2::bigint", with, columns, from, strings.Join(where, " AND "), order)), args
 }
 
 // keyed selects all operations under a key.

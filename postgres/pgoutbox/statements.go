@@ -47,7 +47,7 @@ const clockSQL = `SELECT clock_timestamp(), current_setting('synchronous_commit'
 const plannerSQL = `SELECT clock_timestamp(), current_setting('synchronous_commit'),
 	set_config('plan_cache_mode', 'force_generic_plan', true) || set_config('enable_seqscan', 'off', true) ||
 	set_config('enable_bitmapscan', 'off', true) || set_config('enable_hashjoin', 'off', true) || set_config('enable_mergejoin', 'off', true) ||
-	set_config('enable_sort', 'off', true) || set_config('jit', 'off', true)`
+	set_config('jit', 'off', true)`
 
 // Adding. Every statement takes plain values, so that it runs with any driver of database/sql.
 
@@ -115,8 +115,18 @@ FROM {count} c WHERE $1::text IS NULL OR c.connection = $1::text`
 const oldestSQL = `SELECT o.created FROM {progress} p JOIN {operation} o ON o.seq = p.seq
 WHERE p.connection = $1::text AND p.open AND p.generation > 0 AND p.state IN ('queued', 'sent') ORDER BY p.seq LIMIT 1`
 
-const oldestOfAllSQL = `SELECT o.created FROM {progress} p JOIN {operation} o ON o.seq = p.seq
-WHERE p.open AND p.generation > 0 AND p.state IN ('queued', 'sent') ORDER BY p.seq LIMIT 1`
+// openConnections goes by the index from one connection that has something unfinished to the next.
+const openConnections = `c AS (
+	(SELECT p.connection FROM {progress} p WHERE p.open AND p.generation > 0 ORDER BY p.connection, p.seq LIMIT 1)
+	UNION ALL
+	SELECT (SELECT p.connection FROM {progress} p WHERE p.open AND p.generation > 0 AND p.connection > c.connection ORDER BY p.connection, p.seq LIMIT 1)
+	FROM c WHERE c.connection IS NOT NULL
+)`
+
+const oldestOfAllSQL = `WITH RECURSIVE ` + openConnections + `
+SELECT o.created FROM {operation} o WHERE o.seq = (SELECT min(f.seq) FROM c CROSS JOIN LATERAL (
+	SELECT p.seq FROM {progress} p WHERE p.connection = c.connection AND p.open AND p.generation > 0 AND p.state IN ('queued', 'sent')
+	ORDER BY p.seq LIMIT 1) f)`
 
 const lastSQL = `SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {seq_table} s`
 
