@@ -239,7 +239,7 @@ func TestWhatTheContractAllowsIsExcusedByName(t *testing.T) {
 
 // Two tills of one connection want the same: one effect for both.
 func TestTwoTillsAreJudgedTogether(t *testing.T) {
-	both := func(effects int) Evidence {
+	both := func(effects int, later time.Duration) Evidence {
 		one := newBook().began("a1").saved("a1").sent("a1", true).ends("a1", "succeeded")
 		e := one.settled()
 		other := newBook()
@@ -247,6 +247,7 @@ func TestTwoTillsAreJudgedTogether(t *testing.T) {
 			e.Wish, e.Kind, e.Method, e.Target, e.Lane, e.Marker = "booking a1", "bookings.create", "POST", "/bookings", "booking:a1", e.Op
 		}).saved("b1")
 		if effects > 1 {
+			one.now = one.now.Add(later)
 			r := mockserver.Request{At: one.tick(), Connection: "store", Method: "POST", Target: "/v1/bookings", Key: "booking-a1~2", Body: body("b1"), RequestID: "req_zz"}
 			one.server.Requests = append(one.server.Requests, r)
 			one.effect(r)
@@ -256,11 +257,14 @@ func TestTwoTillsAreJudgedTogether(t *testing.T) {
 		e.Tills = append(e.Tills, other.settled().Tills[0])
 		return e
 	}
-	if v := Judge(both(1)); len(v.Violations) > 0 {
+	if v := Judge(both(1, 0)); len(v.Violations) > 0 {
 		t.Fatal(v.Violations)
 	}
-	if v := Judge(both(2)); len(v.Violations) == 0 || v.Violations[0].Rule != "doubled" {
+	if v := Judge(both(2, 23*time.Hour)); len(v.Violations) == 0 || v.Violations[0].Rule != "doubled" {
 		t.Fatal(v.Violations)
+	}
+	if v := Judge(both(2, 25*time.Hour)); len(v.Violations) > 0 || v.Excused[ExcusedForgotten] != 1 {
+		t.Fatal(v.Violations, v.Excused)
 	}
 }
 

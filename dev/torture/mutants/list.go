@@ -33,7 +33,7 @@ const (
 
 // crashing is a run in which tills die.
 func crashing(shape func(*rig.Style), only ...string) rig.Options {
-	return rig.Options{Modes: []rig.Mode{rig.Crashes}, Round: 3 * time.Second, Only: only, Ratio: 0.25, Shape: func(s *rig.Style) {
+	return rig.Options{Modes: []rig.Mode{rig.Crashes}, Round: 4 * time.Second, Only: only, Ratio: 0.25, Shape: func(s *rig.Style) {
 		s.Seal, s.Plain, s.Purge, s.Workers, s.Calls, s.Jumps = false, false, false, 3, 5, 0
 		if shape != nil {
 			shape(s)
@@ -85,7 +85,7 @@ func aboutSending() []Mutant {
 			Patches: []overlay.Patch{patch(attemptFile, "	if !t.clean {\n		if s, over := t.beforeRepeat(ctx); over {", "	if false {\n		if s, over := t.beforeRepeat(ctx); over {")}},
 		{Name: "a lane does not wait for a late write without a key", Rule: "out of order", Run: crashing(func(s *rig.Style) { s.Workers, s.Calls = 0, 12 }, "late", "delay before"),
 			Patches: []overlay.Patch{patch(attemptFile, "	if t.rec.WireKey == \"\" && !t.clean {\n		s.LaneNotBefore", "	if false {\n		s.LaneNotBefore")}},
-		{Name: "a key that others use moves on at once", Rule: "doubled", Run: crashing(func(s *rig.Style) { s.Workers, s.Menu = 0, false }, "drop_response"),
+		{Name: "a key that others use moves on at once", Rule: "doubled", Run: crashing(func(s *rig.Style) { s.Workers, s.Menu, s.LifeMean, s.PointRatio = 0, false, 60*time.Millisecond, 0 }, "drop_response"),
 			Patches: []overlay.Patch{patch(attemptFile, "case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:", "case rec.Generation >= maxGenerations:")}},
 		{Name: "a key is good for ever", Rule: "doubled", Run: restless(crashing(working("call"), "drop_response", "hang after", "status 503")),
 			Patches: []overlay.Patch{patch("internal/dispatch/network.go", "return !known || age >= d.cfg.Window", "return false && (!known || age >= d.cfg.Window)")}},
@@ -142,7 +142,7 @@ func aboutKeeping() []Mutant {
 			Patches: []overlay.Patch{patch("outbox/decide.go", "	if prev == nil || a.Record.Key == \"\" {", "	if prev == nil || a.Record.Key == \"\" || !prev.State.Final() {")}},
 		{Name: "what nobody has seen is removed", Rule: "missing", Run: crashing(func(s *rig.Style) { s.Purge = true; s.Points, s.PointRatio = []string{plan.InHandler}, 0.9 }, "refuse"),
 			Patches: []overlay.Patch{patch(transitionFile, "return !r.Unacked() || p.Unacked && r.State != Rejected", "return true")}},
-		{Name: "a write that was sent is superseded", Rule: "told wrongly", Run: stormy(crashing(func(s *rig.Style) { s.Workers, s.Calls, s.MenuOf = 0, 12, []string{"menu.supersede"} }, "status 500")),
+		{Name: "a write that was sent is superseded", Rule: "told wrongly", Run: stormy(crashing(func(s *rig.Style) { s.Workers, s.Calls, s.MenuOf, s.LifeMean = 0, 12, []string{"menu.supersede"}, 80*time.Millisecond }, "status 500")),
 			Patches: []overlay.Patch{patch(transitionFile, "return r.State == Queued && r.NeverSent() && r.Attempts == 0 && !r.Claimed() &&", "return r.State.Waiting() && !r.Claimed() &&")}},
 		{Name: "what was sent can be cancelled", Rule: "told wrongly", Run: crashing(working("cancel"), "status 500", "drop_response"),
 			Patches: []overlay.Patch{patch(transitionFile, "if r.State != Queued && r.State != Blocked || !r.NeverSent() {", "if !r.State.Waiting() && r.State != Blocked {")}},
@@ -158,11 +158,11 @@ func (m Mutant) Clean() (*rig.Report, error) {
 	return rig.Run(o)
 }
 
-// Caught runs the torture on the mutant, with up to three seeds, and reports whether the judge objected by the
+// Caught runs the torture on the mutant, with up to four seeds, and reports whether the judge objected by the
 // mutant's rule.
 func (m Mutant) Caught() (bool, *rig.Report, error) {
 	var rep *rig.Report
-	for seed := range uint64(3) {
+	for seed := range uint64(4) {
 		o := m.Run
 		o.Seed, o.Patches, o.For = seed+1, m.Patches, time.Nanosecond
 		var err error
