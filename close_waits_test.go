@@ -79,7 +79,7 @@ func TestEveryWaitEnds(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newTill(t, func(c *Config) { c.MaxWait = time.Hour })
 					trouble(s)
-					ended := func(end func(cancel context.CancelFunc)) (error, time.Duration) {
+					ended := func(end func(cancel context.CancelFunc)) (time.Duration, error) {
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
 						done := make(chan error, 1)
@@ -88,12 +88,13 @@ func TestEveryWaitEnds(t *testing.T) {
 						require.Empty(t, done)
 						began := time.Now()
 						end(cancel)
-						return <-done, time.Since(began)
+						err := <-done
+						return time.Since(began), err
 					}
-					err, took := ended(func(cancel context.CancelFunc) { cancel() })
+					took, err := ended(func(cancel context.CancelFunc) { cancel() })
 					require.ErrorIs(t, err, context.Canceled)
 					require.Zero(t, took)
-					err, took = ended(func(context.CancelFunc) { require.NoError(t, s.Close()) })
+					took, err = ended(func(context.CancelFunc) { require.NoError(t, s.Close()) })
 					require.ErrorIs(t, err, w.is)
 					require.Zero(t, took)
 					require.Empty(t, s.srv.Effects())
