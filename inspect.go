@@ -36,7 +36,7 @@ func InspectToken(token string) InspectOption { return func(o *inspectOptions) {
 // InspectHandler returns a handler that shows what a running client's outbox holds, to the command flavoso
 // (flavoso outbox list --inspect http://127.0.0.1:8484) and to programs on the same machine: the file itself
 // can be opened by one process only. Mount it on a loopback listener, under a path with http.StripPrefix;
-// [ListenInspect] does all of it in one call.
+// [ListenInspect] does all of it in one call. Of a [Fleet], any client shows what all connections have.
 //
 // It is read-only and shows no bodies unless options say otherwise. It answers peers on loopback only, and
 // neither what a proxy hands on nor what a web page in a browser on the till may ask: the Host header must
@@ -199,7 +199,11 @@ func readJSON(r *http.Request, v any) error {
 // answer writes what do returns as JSON.
 func (h *inspectHandler) answer(do func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := do(r)
+		var v any
+		err := error(ErrClosed)
+		if !h.client.closed.Load() {
+			v, err = do(r)
+		}
 		status := http.StatusOK
 		if err != nil {
 			status, v = inspectError(err)

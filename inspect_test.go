@@ -293,3 +293,26 @@ func TestListenInspectSaysWhyItCannot(t *testing.T) {
 	require.True(t, bytes.Contains(b, []byte(in.URL())))
 	require.NoError(t, in.Close())
 }
+
+// TestInspectAFleet: any client of it shows what all connections have.
+func TestInspectAFleet(t *testing.T) {
+	f := newFakeFleet(t, &fakeAPI{status: func(*http.Request) int { return 200 }}, nil)
+	for _, name := range []string{"store-1", "store-2"} {
+		_, err := post(f.Client(name), "lane").Do(t.Context())
+		require.NoError(t, err)
+	}
+	in, err := ListenInspect(f.Client("store-1"))
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	h := InspectHandler(f.Client("store-1"), InspectChanges())
+	_, m, _ := ask(t, h, "GET", "/operations", "", nil)
+	require.Len(t, m["data"], 2)
+	_, m, _ = ask(t, h, "GET", "/operations?connection=store-2", "", nil)
+	require.Len(t, m["data"], 1)
+	_, m, _ = ask(t, h, "GET", "/status?connection=store-2", "", nil)
+	require.EqualValues(t, 1, m["states"].(map[string]any)["succeeded"])
+	require.NoError(t, f.Close())
+	status, m, _ := ask(t, h, "GET", "/status", "", nil)
+	require.Equal(t, 503, status)
+	require.Equal(t, "closed", m["code"])
+}

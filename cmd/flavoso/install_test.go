@@ -37,7 +37,7 @@ func TestGoInstallGivesOneBinary(t *testing.T) {
 	cache := goEnv(t, "GOMODCACHE")
 	install := exec.Command("go", "install", "github.com/flavoso/flavoso-go/cmd/flavoso@latest")
 	install.Dir = dir
-	install.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off", "GOBIN="+filepath.Join(dir, "bin"),
+	install.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOSUMDB=off", "GOBIN="+filepath.Join(dir, "bin"),
 		"GOMODCACHE="+filepath.Join(dir, "cache"),
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filepath.Join(cache, "cache", "download"))+","+goEnv(t, "GOPROXY"))
 	out, err := install.CombinedOutput()
