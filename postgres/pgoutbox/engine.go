@@ -38,15 +38,16 @@ type Engine struct {
 	log   *slog.Logger
 	clock clock
 
-	mu     sync.RWMutex // held for reading by steps under way
-	closed bool
-	ctx    context.Context // ends when the engine closes
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-	signal signal
-	rollup rollup
-	turn   turn
-	adds   merger[*quick]
+	mu      sync.RWMutex // held for reading by steps under way
+	closed  bool
+	ctx     context.Context // ends when the engine closes
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+	signal  signal
+	rollup  rollup
+	turn    turn
+	adds    merger[*quick]
+	settles merger[*settling]
 }
 
 var _ outbox.Engine = (*Engine)(nil)

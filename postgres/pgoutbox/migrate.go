@@ -121,8 +121,9 @@ CREATE INDEX flavoso_outbox_progress_unacked ON flavoso_outbox_progress (outcome
 CREATE INDEX flavoso_outbox_progress_unacked_of ON flavoso_outbox_progress (connection, outcome) WHERE outcome > 0 AND acked < revision;
 CREATE INDEX flavoso_outbox_progress_seen ON flavoso_outbox_progress (finished) WHERE NOT open AND acked >= revision;
 
-CREATE TABLE flavoso_outbox_lane (lock integer NOT NULL PRIMARY KEY);
-INSERT INTO flavoso_outbox_lane SELECT generate_series(0, 65535);
+CREATE TABLE flavoso_outbox_lane AS SELECT generate_series(0, 65535) AS lock;
+ALTER TABLE flavoso_outbox_lane ADD PRIMARY KEY (lock);
+COMMENT ON TABLE flavoso_outbox_lane IS 'the locks of lanes: whoever adds to a lane holds its lock until the commit';
 
 CREATE TABLE flavoso_outbox_hold (
 	connection text        COLLATE "C" NOT NULL,

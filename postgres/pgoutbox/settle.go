@@ -14,7 +14,14 @@ var errOthers = errors.New("other steps have changed the records since")
 // errStop asks for a step of its own: a rejection that stops its lane.
 var errStop = errors.New("stops its lane")
 
-// Settle implements outbox.Engine.
+// settling is a call of Settle.
+type settling struct {
+	ss  []outbox.Settlement
+	out []outbox.Settled
+	err error
+}
+
+// Settle implements outbox.Engine. Calls that come at the same time share a step.
 func (e *Engine) Settle(ctx context.Context, ss ...outbox.Settlement) ([]outbox.Settled, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -23,21 +30,53 @@ func (e *Engine) Settle(ctx context.Context, ss ...outbox.Settlement) ([]outbox.
 	if len(ss) == 0 {
 		return nil, nil
 	}
-	out, err := e.settle(ctx, ss)
-	if errors.Is(err, errStop) {
-		// A rejection that stops its lane waits for the lane's other records; it must hold nothing else meanwhile.
-		out = out[:0]
-		for i := range ss {
-			one, err := e.settleAlone(ctx, &ss[i])
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, one)
-		}
-	} else if err != nil {
+	x := &settling{ss: ss}
+	if err := e.settles.do(ctx, &e.tasks, x, e.settleCalls); err != nil {
 		return nil, err
 	}
+	return x.out, x.err
+}
+
+// settleCalls settles what several calls ask for, in one step if it can.
+func (e *Engine) settleCalls(all []*settling) {
+	ctx := context.Background()
+	var ss []outbox.Settlement
+	for _, x := range all {
+		ss = append(ss, x.ss...)
+	}
+	out, err := e.settle(ctx, ss)
+	for _, x := range all {
+		switch {
+		case err == nil:
+			x.out, out = out[:len(x.ss):len(x.ss)], out[len(x.ss):]
+		case errors.Is(err, errStop):
+			x.out, x.err = e.settleCall(ctx, x.ss)
+		default:
+			x.err = err
+		}
+	}
 	e.tell()
+}
+
+// settleCall settles what one call asks for.
+func (e *Engine) settleCall(ctx context.Context, ss []outbox.Settlement) ([]outbox.Settled, error) {
+	out, err := e.settle(ctx, ss)
+	if !errors.Is(err, errStop) {
+		return out, err
+	}
+	// A rejection that stops its lane waits for the lane's other records; it must hold nothing else meanwhile.
+	out = nil
+	for i := range ss {
+		one, err := e.settleAlone(ctx, &ss[i])
+		var unknown *outbox.SaveError
+		switch {
+		case err != nil && i > 0 && !errors.As(err, &unknown):
+			return nil, &outbox.SaveError{Err: err} // those before are saved
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, one)
+	}
 	return out, nil
 }
 
