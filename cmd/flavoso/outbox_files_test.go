@@ -210,7 +210,7 @@ func TestLongWorkShowsHowFarItIsOnATerminalOnly(t *testing.T) {
 
 func TestVersionAndCompletion(t *testing.T) {
 	r := command(t, 0, "version")
-	for _, text := range []string{"flavoso ", "SDK 0.", "go1.", "outbox files up to format 1"} {
+	for _, text := range []string{"flavoso ", "SDK 0.", "go1.", "outbox files up to format 2"} {
 		require.Contains(t, r.out, text)
 	}
 	require.Contains(t, command(t, 0, "--version").out, "flavoso ")
