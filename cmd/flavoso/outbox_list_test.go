@@ -105,7 +105,7 @@ func TestJSONStaysAsItIs(t *testing.T) {
 	golden(t, "compact", strings.ReplaceAll(regexp.MustCompile(`:\d+`).ReplaceAllString(
 		command(t, 0, "outbox", "compact", s.path, "--yes", "--json").out, ":<n>"), s.path, "pos.outbox"))
 	golden(t, "adopt", strings.ReplaceAll(command(t, 0, "outbox", "adopt", s.path, "--yes", "--json").out, s.path, "pos.outbox"))
-	golden(t, "version", regexp.MustCompile(`"(version|commit|go|platform)":"[^"]*"|,"modified":true`).ReplaceAllString(
+	golden(t, "version", regexp.MustCompile(`"(version|commit|sdk|go|platform)":"[^"]*"|,"modified":true`).ReplaceAllString(
 		command(t, 0, "version", "--json").out, `"$1":"<text>"`))
 }
 
