@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flavoso/flavoso-go/outbox"
+	"github.com/flavoso/flavoso-go/outbox/bolt"
 )
 
 func TestVerifyFindsWhatIsWrongAndChangesNothing(t *testing.T) {

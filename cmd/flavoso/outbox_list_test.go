@@ -30,6 +30,7 @@ func golden(t *testing.T, name, text string) {
 		{`"size":\d+`, `"size":<n>`},
 		{`"bytes":[1-9]\d*`, `"bytes":<n>`},
 		{`"pid":\d+`, `"pid":<n>`},
+		{`"outbox_format":\d+`, `"outbox_format":<n>`},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
 	}
