@@ -211,7 +211,7 @@ func TestLongWorkShowsHowFarItIsOnATerminalOnly(t *testing.T) {
 
 func TestVersionAndCompletion(t *testing.T) {
 	r := command(t, 0, "version")
-	for _, text := range []string{"flavoso ", "SDK 0.", "go1.", "outbox files up to format 2"} {
+	for _, text := range []string{"flavoso ", "SDK 0.", "go1.", fmt.Sprint("outbox files up to format ", bolt.FormatVersion)} {
 		require.Contains(t, r.out, text)
 	}
 	require.Contains(t, command(t, 0, "--version").out, "flavoso ")
