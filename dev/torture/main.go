@@ -109,8 +109,8 @@ func names() string {
 func show(r *rig.Report) {
 	fmt.Printf("%s: %d processes killed (%d from outside, %d by themselves at named points), %d power losses, %d lives ended politely\n",
 		r.Took.Round(time.Second), r.Killed(), r.Kills, sum(r.Deaths), sum(r.Images), r.Polite)
-	fmt.Printf("%d mock server restarts, %d tokens rotated, %d nights of 25 hours, %d lives with a clock that was set, %d on a failing storage, %d full disks\n",
-		r.Restarts, r.Rotations, r.Nights, r.Jumps, r.Faulty, r.Full)
+	fmt.Printf("%d mock server restarts, %d of PostgreSQL, %d tokens rotated, %d nights of 25 hours, %d lives with a clock that was set, %d on a failing storage, %d full disks\n",
+		r.Restarts, r.Databases, r.Rotations, r.Nights, r.Jumps, r.Faulty, r.Full)
 	c := r.Counts
 	fmt.Printf("%d lives opened an outbox; %d operations begun, %d accepted; %d requests arrived, %d answered by a replay; %d effects\n",
 		c.Lives, c.Begun, c.Accepted, c.Requests, c.Replays, c.Effects)

@@ -18,16 +18,17 @@ import (
 
 // The events of an account.
 const (
-	Opened   = "opened"   // a process has opened the outbox
-	Began    = "began"    // a call is about to be made
-	Saved    = "saved"    // Enqueue returned, or Hooks.Saved was called: the operation is durable
-	Returned = "returned" // a call came back with a fate
-	Outcome  = "outcome"  // Config.OnOutcome was called
-	Canceled = "canceled" // Operations.Cancel succeeded: it was provably never sent
-	Dying    = "dying"    // the process kills itself at a named point
-	Kept     = "kept"     // an operation as the outbox shows it when everything has settled
-	Settled  = "settled"  // the list of Kept is complete
-	Note     = "note"     // something worth telling in a story
+	Opened     = "opened"     // a process has opened the outbox
+	Began      = "began"      // a call is about to be made
+	Saved      = "saved"      // Enqueue returned, or Hooks.Saved was called: the operation is durable
+	Returned   = "returned"   // a call came back with a fate
+	Outcome    = "outcome"    // Config.OnOutcome was called
+	RolledBack = "rolledback" // the transaction it was saved in was taken back: it was never there
+	Canceled   = "canceled"   // Operations.Cancel succeeded: it was provably never sent
+	Dying      = "dying"      // the process kills itself at a named point
+	Kept       = "kept"       // an operation as the outbox shows it when everything has settled
+	Settled    = "settled"    // the list of Kept is complete
+	Note       = "note"       // something worth telling in a story
 )
 
 // Event is one line of an account. Which fields are set depends on What.
@@ -39,13 +40,14 @@ type Event struct {
 	ID   string    `json:"id,omitempty"` // the outbox's own id of it
 
 	// Of Began.
-	Kind     string `json:"kind,omitempty"`
-	Lane     string `json:"lane,omitempty"`
-	Wish     string `json:"wish,omitempty"` // operations of one wish must come to one effect together
-	Method   string `json:"method,omitempty"`
-	Target   string `json:"target,omitempty"`
-	Marker   string `json:"marker,omitempty"`   // a part of the body that no other request to the target has
-	ReadBack string `json:"readback,omitempty"` // the target that tells whether it was done; "" = nothing can
+	Connection string `json:"connection,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Lane       string `json:"lane,omitempty"`
+	Wish       string `json:"wish,omitempty"` // operations of one wish must come to one effect together
+	Method     string `json:"method,omitempty"`
+	Target     string `json:"target,omitempty"`
+	Marker     string `json:"marker,omitempty"`   // a part of the body that no other request to the target has
+	ReadBack   string `json:"readback,omitempty"` // the target that tells whether it was done; "" = nothing can
 
 	// Of Returned.
 	Fate  string `json:"fate,omitempty"`

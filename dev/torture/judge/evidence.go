@@ -8,6 +8,7 @@
 package judge
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -60,6 +61,8 @@ type effect struct {
 type operation struct {
 	account.Event // of the first Began
 	till          *Till
+	conn          string
+	rolledBack    bool // the transaction that saved it was
 	shared        bool // another till of the connection may want the same
 	began         int  // number of the first event
 	begins        int  // how often it was asked for
@@ -129,7 +132,7 @@ func sort(e Evidence) *file {
 	}
 	byTarget := map[string][]*operation{}
 	for _, o := range f.ops {
-		k := o.till.Connection + " " + o.Method + " " + o.Target
+		k := o.conn + " " + o.Method + " " + o.Target
 		byTarget[k] = append(byTarget[k], o)
 	}
 	for _, d := range e.Server {
@@ -168,7 +171,7 @@ func (f *file) account(t *Till, shared bool) {
 				f.object("nobody asked for it", nil, "the outbox tells of %s, which no call has made", e.Op)
 				continue
 			}
-			o = &operation{Event: *e, till: t, shared: shared, began: n, saved: -1, firstOutcome: -1}
+			o = &operation{Event: *e, till: t, conn: cmp.Or(e.Connection, t.Connection), shared: shared, began: n, saved: -1, firstOutcome: -1}
 			f.byName[e.Op] = o
 			f.ops = append(f.ops, o)
 		}
@@ -189,6 +192,8 @@ func (f *file) account(t *Till, shared bool) {
 			if o.firstOutcome < 0 {
 				o.firstOutcome = n
 			}
+		case account.RolledBack:
+			o.rolledBack = true
 		case account.Canceled:
 			o.canceled = true
 		case account.Kept:
@@ -220,7 +225,7 @@ func (f *file) attribute(r *request, byTarget map[string][]*operation) {
 		r.op = candidates[0]
 	default:
 		for _, name := range opName.FindAllString(string(r.Body), -1) {
-			if o := f.byName[name]; o != nil && o.Target == target {
+			if o := f.byName[name]; o != nil && o.Target == target && o.conn == r.Connection {
 				r.op = o
 			}
 		}
@@ -289,7 +294,7 @@ func (f *file) object(rule string, o *operation, format string, args ...any) {
 func (f *file) story(o *operation) string {
 	var b strings.Builder
 	const clock = "15:04:05.000"
-	fmt.Fprintf(&b, "  the till (connection %s, lane %s):\n", o.till.Connection, o.Lane)
+	fmt.Fprintf(&b, "  the till (connection %s, lane %s):\n", o.conn, o.Lane)
 	for _, e := range o.till.Events {
 		if e.Op != o.Op {
 			continue
@@ -307,7 +312,7 @@ func (f *file) story(o *operation) string {
 	}
 	b.WriteString("  the server:\n")
 	for _, r := range f.requests {
-		read := r.Method == "GET" && o.ReadBack != "" && r.Connection == o.till.Connection && strings.TrimPrefix(r.Target, base) == o.ReadBack
+		read := r.Method == "GET" && o.ReadBack != "" && r.Connection == o.conn && strings.TrimPrefix(r.Target, base) == o.ReadBack
 		if r.op != o && !read {
 			continue
 		}

@@ -38,19 +38,19 @@ func Judge(e Evidence) Verdict {
 	for _, o := range f.ops {
 		f.told(o)
 		f.sameBytes(o)
-		w := o.till.Connection + " " + o.Wish
+		w := o.conn + " " + o.Wish
 		wishes[w] = append(wishes[w], o)
-		l := o.till.Connection + " " + o.Lane
+		l := o.conn + " " + o.Lane
 		if len(lanes[l]) == 0 || lanes[l][0].till == o.till { // two outboxes have no order between them
 			lanes[l] = append(lanes[l], o)
 		}
 	}
 	for _, o := range f.ops { // in an order that does not change
-		w := o.till.Connection + " " + o.Wish
+		w := o.conn + " " + o.Wish
 		if ops := wishes[w]; ops[0] == o {
 			f.once(ops)
 		}
-		l := o.till.Connection + " " + o.Lane
+		l := o.conn + " " + o.Lane
 		if ops := lanes[l]; ops[0] == o {
 			f.inOrder(ops)
 		}
@@ -131,6 +131,9 @@ func (f *file) told(o *operation) {
 			f.object("told wrongly", o, "%s: revision %d was once %s and once %s", o, e.Revision, o.outcomes[i-1].State, e.State)
 		}
 	}
+	if o.rolledBack && o.begins == 1 && (o.kept != nil || len(o.requests) > 0 || len(o.outcomes) > 0) {
+		f.object("told wrongly", o, "%s was rolled back, and it is there", o)
+	}
 	if heard := o.heard(); len(heard) > 0 && slices.Contains(neverSent, state) {
 		f.object("told wrongly", o, "%s is %s, which says that it was never sent, and the server has seen it", o, state)
 	}
@@ -150,7 +153,7 @@ func refusal(r *request) bool {
 // held reports whether something parked stands before a waiting operation.
 func (f *file) held(o *operation) bool {
 	return slices.ContainsFunc(f.ops, func(p *operation) bool {
-		return p.till == o.till && p.Lane == o.Lane && p.kept != nil && p.listed < o.listed && slices.Contains(parked, p.kept.State)
+		return p.till == o.till && p.conn == o.conn && p.Lane == o.Lane && p.kept != nil && p.listed < o.listed && slices.Contains(parked, p.kept.State)
 	})
 }
 
@@ -217,7 +220,7 @@ func (f *file) passed(o *operation) bool {
 		return false
 	}
 	return slices.ContainsFunc(f.ops, func(p *operation) bool {
-		return p != o && p.Lane == o.Lane && p.till.Connection == o.till.Connection && p.Kind == "orders.status" && len(p.effects) > 0
+		return p != o && p.Lane == o.Lane && p.conn == o.conn && p.Kind == "orders.status" && len(p.effects) > 0
 	})
 }
 
@@ -240,7 +243,7 @@ func (f *file) second(first, again effect) {
 	// What can be read back must have been, after the last life that knew of no attempt; and what was read
 	// must not have shown it.
 	var read *request
-	for _, r := range f.reads[o.till.Connection+" "+o.ReadBack] {
+	for _, r := range f.reads[o.conn+" "+o.ReadBack] {
 		if r.pos > first.req.pos && r.pos < again.req.pos {
 			read = r
 		}

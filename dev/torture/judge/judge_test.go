@@ -169,6 +169,7 @@ func TestEveryKindOfWrongIsObjectedTo(t *testing.T) {
 		{"told wrongly", "the caller heard that it was done", newBook().began("a1").saved("a1").event(account.Returned, "a1", returned("done")).sent("a1", false).ends("a1", "rejected")},
 		{"told wrongly", "the caller heard that it was refused", newBook().began("a1").saved("a1").event(account.Returned, "a1", returned("refused")).sent("a1", true).ends("a1", "succeeded")},
 		{"told wrongly", "the caller heard that it was not sent", newBook().began("a1").event(account.Returned, "a1", returned("not sent")).sent("a1", true).ends("a1", "succeeded")},
+		{"told wrongly", "rolled back, and done", newBook().began("a1").event(account.RolledBack, "a1").sent("a1", true).ends("a1", "succeeded")},
 		{"told wrongly", "one revision, two states", newBook().began("a1").saved("a1").sent("a1", true).told("a1", "uncertain").ends("a1", "succeeded")},
 		{"not delivered", "nobody was told", newBook().began("a1").saved("a1").sent("a1", true).kept("a1", "succeeded")},
 		{"not delivered", "told another state", newBook().began("a1").saved("a1").sent("a1", true).told("a1", "rejected").kept("a1", "succeeded")},

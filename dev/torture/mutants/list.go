@@ -142,7 +142,9 @@ func aboutKeeping() []Mutant {
 			Patches: []overlay.Patch{patch("outbox/decide.go", "	if prev == nil || a.Record.Key == \"\" {", "	if prev == nil || a.Record.Key == \"\" || !prev.State.Final() {")}},
 		{Name: "what nobody has seen is removed", Rule: "missing", Run: crashing(func(s *rig.Style) { s.Purge = true; s.Points, s.PointRatio = []string{plan.InHandler}, 0.9 }, "refuse"),
 			Patches: []overlay.Patch{patch(transitionFile, "return !r.Unacked() || p.Unacked && r.State != Rejected", "return true")}},
-		{Name: "a write that was sent is superseded", Rule: "told wrongly", Run: stormy(crashing(func(s *rig.Style) { s.Workers, s.Calls, s.MenuOf, s.LifeMean = 0, 12, []string{"menu.supersede"}, 80*time.Millisecond }, "status 500")),
+		{Name: "a write that was sent is superseded", Rule: "told wrongly", Run: stormy(crashing(func(s *rig.Style) {
+			s.Workers, s.Calls, s.MenuOf, s.LifeMean = 0, 12, []string{"menu.supersede"}, 80*time.Millisecond
+		}, "status 500")),
 			Patches: []overlay.Patch{patch(transitionFile, "return r.State == Queued && r.NeverSent() && r.Attempts == 0 && !r.Claimed() &&", "return r.State.Waiting() && !r.Claimed() &&")}},
 		{Name: "what was sent can be cancelled", Rule: "told wrongly", Run: crashing(working("cancel"), "status 500", "drop_response"),
 			Patches: []overlay.Patch{patch(transitionFile, "if r.State != Queued && r.State != Blocked || !r.NeverSent() {", "if !r.State.Waiting() && r.State != Blocked {")}},

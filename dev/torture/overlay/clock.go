@@ -19,6 +19,15 @@ var Pace = []Patch{
 	{File: "internal/dispatch/attempt.go", Old: "	leaseOver = 2*time.Minute + 30*time.Second\n", New: "	leaseOver = 1500 * time.Millisecond\n"},
 }
 
+// FleetPace makes leases and the taking over of what a dead worker left as quick as that.
+var FleetPace = []Patch{
+	{File: "internal/dispatch/claim.go", Old: "	leaseMargin = 30 * time.Second\n", New: "	leaseMargin = 1000 * time.Millisecond\n"},
+	{File: "internal/dispatch/claim.go", Old: "	leaseSpare  = 10 * time.Second\n", New: "	leaseSpare  = 300 * time.Millisecond\n"},
+	{File: "fleet_outcomes.go", Old: "	takeOverAfter = time.Minute\n", New: "	takeOverAfter = time.Second\n"},
+	{File: "fleet_outcomes.go", Old: "	takeOverEvery = 20 * time.Second\n", New: "	takeOverEvery = 300 * time.Millisecond\n"},
+	{File: "fleet_outcomes.go", Old: "	afterOther = time.Second\n", New: "	afterOther = 100 * time.Millisecond\n"},
+}
+
 const clockCode = `
 type setClock struct {
 	start time.Time

@@ -42,16 +42,17 @@ func Points() []string {
 
 // Till is one life of a till.
 type Till struct {
-	BaseURL    string
-	Connection string
-	TokenFile  string // holds the token; replaced when it is rotated
-	Outbox     string // path of the outbox file
-	Account    string // path of the account file
-	Slot       int
-	Life       int
-	Seed       uint64
+	BaseURL     string
+	Connections []string
+	TokenDir    string // holds a file for each connection's token; replaced when it is rotated
+	Outbox      string // path of the outbox file; of a fleet, its database
+	Migrate     bool   // make the database's tables
+	Account     string // path of the account file
+	Slot        int
+	Life        int
+	Seed        uint64
 
-	Orders  []string // ids of orders nobody else has seen
+	Orders  []Order  // that nobody else has seen
 	Shared  []string // ids of orders that another till of the connection works on too
 	Menu    bool     // this till writes the menu and the store: nobody else of its connection does
 	Calls   int      // how many operations a worker makes; 0 = it only works off what is there
@@ -73,6 +74,12 @@ type Till struct {
 	Plain          bool // let the client open its outbox itself: no faults of the storage
 	Tolerant       bool // the storage may fail in ways the plan does not know of
 	AttemptTimeout time.Duration
+}
+
+// Order is an order at one of a plan's connections.
+type Order struct {
+	ID   string
+	Conn int
 }
 
 // DiskFault is something that goes wrong with the storage: writes or syncs of a kind that fail, each Every-th

@@ -27,11 +27,13 @@ const (
 	// PowerDisk: the outbox lies on a file system of its own; at the end of a life that file system's
 	// disk is what it was at that moment, without what the machine had not written yet.
 	PowerDisk Mode = "power loss of a disk"
+	// Fleet: workers of a fleet share an outbox in PostgreSQL, which is restarted like everything else.
+	Fleet Mode = "fleet"
 )
 
 // Modes lists all modes.
 func Modes() []Mode {
-	return []Mode{Crashes, PowerSeam, Crashes, Storage, Crashes, PowerDisk, Full, Syscalls}
+	return []Mode{Crashes, PowerSeam, Crashes, Storage, Crashes, PowerDisk, Full, Syscalls, Fleet}
 }
 
 // missing says what a mode needs and does not have here; "" = nothing.
@@ -44,6 +46,10 @@ func (m Mode) missing() string {
 		if m == PowerDisk {
 			return tryDisk()
 		}
+	case Fleet:
+		if _, err := findPostgres(); err != nil {
+			return err.Error()
+		}
 	case Syscalls:
 		if _, err := exec.LookPath("strace"); err != nil {
 			return "it needs strace"
@@ -54,7 +60,7 @@ func (m Mode) missing() string {
 
 // tills is how many outboxes a round has.
 func (m Mode) tills() int {
-	if m == PowerDisk || m == Syscalls {
+	if m == PowerDisk || m == Syscalls || m == Fleet {
 		return 3
 	}
 	return 5

@@ -52,6 +52,7 @@ type Report struct {
 	Polite     int            // lives that ended by themselves
 	Restarts   int            // of the mock server
 	Rotations  int            // of tokens
+	Databases  int            // restarts of PostgreSQL
 	Nights     int            // of 25 hours
 	Jumps      int            // lives whose clock was set
 	Faulty     int            // lives with a failing storage
@@ -97,6 +98,7 @@ func Run(o Options) (*Report, error) {
 	if err := errors.Join(overlay.Build("till", till, slices.Concat(overlay.Clock, overlay.Pace, o.Patches)), overlay.Build("mock", mock, nil)); err != nil {
 		return nil, err
 	}
+	worker := filepath.Join(dir, "worker")
 	modes := o.Modes
 	if len(modes) == 0 {
 		modes = Modes()
@@ -111,9 +113,14 @@ func Run(o Options) (*Report, error) {
 	if len(modes) == 0 {
 		return rep, nil
 	}
+	if slices.Contains(modes, Fleet) {
+		if err := overlay.Build("worker", worker, slices.Concat(overlay.Clock, overlay.Pace, overlay.FleetPace, o.Patches)); err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
 	for n := 0; ; n++ {
-		r := &round{options: o, mode: modes[n%len(modes)], number: n, dir: filepath.Join(dir, fmt.Sprint(n)), till: till, report: rep,
+		r := &round{options: o, mode: modes[n%len(modes)], number: n, dir: filepath.Join(dir, fmt.Sprint(n)), till: till, worker: worker, report: rep,
 			rnd: rand.New(rand.NewPCG(o.Seed, uint64(n)))}
 		r.server = &server{binary: mock, dir: r.dir, seed: o.Seed*1_000_003 + uint64(n)*101, only: o.Only, ratio: o.Ratio, wild: true}
 		if err := r.run(); err != nil {
@@ -134,15 +141,17 @@ func Run(o Options) (*Report, error) {
 
 // round is one server and some tills, from the first life to the judge.
 type round struct {
-	options Options
-	mode    Mode
-	number  int
-	dir     string
-	till    string // the program
-	server  *server
-	slots   []*slot
-	rnd     *rand.Rand
-	end     time.Time
+	options  Options
+	mode     Mode
+	number   int
+	dir      string
+	till     string // the programs
+	worker   string
+	database *database
+	server   *server
+	slots    []*slot
+	rnd      *rand.Rand
+	end      time.Time
 
 	day    sync.RWMutex  // held by every life; a night has it alone
 	night  time.Duration // how much time nights have taken
@@ -164,6 +173,12 @@ func (r *round) run() (err error) {
 		return err
 	}
 	defer func() { _ = r.server.stop() }()
+	if r.mode == Fleet {
+		if err := r.startFleet(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.database.stop()) }()
+	}
 	for i := range r.mode.tills() {
 		s, err := newSlot(r, i)
 		if err != nil {
@@ -204,9 +219,12 @@ func (r *round) events() error {
 			err = r.server.restart(time.Duration(rnd.IntN(60)) * time.Millisecond)
 			r.note(func(rep *Report) { rep.Restarts++ })
 		case n < 5:
-			s := r.slots[rnd.IntN(len(r.slots))]
-			err = s.rotate()
+			names := r.slots[rnd.IntN(len(r.slots))].connections()
+			err = r.rotate(names[rnd.IntN(len(names))])
 			r.note(func(rep *Report) { rep.Rotations++ })
+		case n < 7 && r.database != nil:
+			err = r.database.restart()
+			r.note(func(rep *Report) { rep.Databases++ })
 		case (n == 5 || r.options.Restless && n < 9) && r.mode.nights():
 			err = r.sleep()
 		}
@@ -234,6 +252,9 @@ func (r *round) judge() error {
 	var failed firstError
 	var all sync.WaitGroup
 	for _, s := range r.slots {
+		if r.mode == Fleet && s.number > 0 {
+			continue // one worker is enough for what all of them left
+		}
 		all.Go(func() { failed.set(s.drain()) })
 	}
 	all.Wait()
@@ -248,6 +269,9 @@ func (r *round) judge() error {
 			return err
 		}
 		e.Tills = append(e.Tills, t)
+	}
+	if r.mode == Fleet {
+		e.Tills = []judge.Till{fleetTill(e.Tills)}
 	}
 	if e.Server, err = r.server.evidence(); err != nil {
 		return err

@@ -22,7 +22,6 @@ type slot struct {
 	connection string
 	dir        string // of the outbox
 	account    string
-	token      string // file
 	style      Style
 	rnd        *rand.Rand
 	lives      int
@@ -48,7 +47,7 @@ func newSlot(r *round, n int) (*slot, error) {
 		r.options.Shape(&s.style)
 	}
 	home := filepath.Join(r.dir, fmt.Sprintf("till-%d", n))
-	s.dir, s.account, s.token = filepath.Join(home, "outbox"), filepath.Join(home, "account.jsonl"), filepath.Join(r.dir, s.connection+".token")
+	s.dir, s.account = filepath.Join(home, "outbox"), filepath.Join(home, "account.jsonl")
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func newSlot(r *round, n int) (*slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.rotate()
+	return s, r.rotate(s.connection)
 }
 
 func (s *slot) close() error {
@@ -81,16 +80,17 @@ func (s *slot) close() error {
 	return err
 }
 
-// rotate gives the connection a new token.
-func (s *slot) rotate() error {
-	token, err := s.round.server.token(s.connection)
+// rotate gives a connection a new token.
+func (r *round) rotate(connection string) error {
+	token, err := r.server.token(connection)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.token+".new", []byte(token), 0o600); err != nil {
+	path := filepath.Join(r.dir, connection+".token")
+	if err := os.WriteFile(path+".new", []byte(token), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(s.token+".new", s.token)
+	return os.Rename(path+".new", path)
 }
 
 // live lives and dies until the round ends.
@@ -103,12 +103,28 @@ func (s *slot) live() error {
 	return nil
 }
 
+// connections are those that the slot's processes work for.
+func (s *slot) connections() []string {
+	if s.style.Mode == Fleet {
+		return s.round.fleetConnections()
+	}
+	return []string{s.connection}
+}
+
+// outbox is where the slot's operations are kept.
+func (s *slot) outbox() string {
+	if s.style.Mode == Fleet {
+		return s.round.database.dsn()
+	}
+	return filepath.Join(s.dir, "pos.outbox")
+}
+
 // plan draws a life.
 func (s *slot) plan() (plan.Till, error) {
 	st := s.style
 	s.lives++
 	p := plan.Till{
-		BaseURL: s.round.server.url, Connection: s.connection, TokenFile: s.token, Outbox: filepath.Join(s.dir, "pos.outbox"), Account: s.account,
+		BaseURL: s.round.server.url, Connections: s.connections(), TokenDir: s.round.dir, Outbox: s.outbox(), Account: s.account,
 		Slot: s.number, Life: s.lives, Seed: s.rnd.Uint64(), Menu: st.Menu && s.rnd.IntN(2) == 0, Calls: st.Calls, Workers: st.Workers, Work: st.Work, MenuOf: st.MenuOf,
 		Seal: st.Seal, Purge: st.Purge, Plain: st.Plain, AttemptTimeout: st.AttemptTimeout,
 	}
@@ -117,11 +133,12 @@ func (s *slot) plan() (plan.Till, error) {
 	}
 	if p.Calls > 0 {
 		for range s.rnd.IntN(st.Orders + 1) {
-			id, err := s.round.server.order(s.connection)
+			conn := s.rnd.IntN(len(p.Connections))
+			id, err := s.round.server.order(p.Connections[conn])
 			if err != nil {
 				return p, err
 			}
-			p.Orders = append(p.Orders, id)
+			p.Orders = append(p.Orders, plan.Order{ID: id, Conn: conn})
 		}
 		if st.Shared != "" {
 			p.Shared = s.round.sharedOrders(s)
@@ -146,6 +163,11 @@ func (s *slot) plan() (plan.Till, error) {
 		s.trouble(&p)
 	case Full:
 		p.Tolerant = true
+	case Fleet:
+		p.Tolerant = true // the database may be away
+		for p.Point != "" && (!strings.HasPrefix(p.Point, "till:") && !strings.HasPrefix(p.Point, "wire:") || p.Point == plan.AnswerRead) {
+			p.Point = points[s.rnd.IntN(len(points))]
+		}
 	case Syscalls:
 		p.Tolerant = true
 	}
@@ -201,6 +223,9 @@ func (s *slot) clock() string {
 // command is the till's program.
 func (s *slot) command(p plan.Till) (*exec.Cmd, error) {
 	cmd := exec.Command(s.round.till)
+	if s.style.Mode == Fleet {
+		cmd = exec.Command(s.round.worker)
+	}
 	if s.style.Mode == Syscalls && !p.Drain {
 		what := []string{"fdatasync:error=EIO", "fdatasync:error=ENOSPC", "pwrite64:error=ENOSPC", "pwrite64:error=EIO", "fdatasync:delay_enter=4000"}[s.rnd.IntN(5)]
 		when := fmt.Sprintf("when=%d+%d", 1+s.rnd.IntN(12), 2+s.rnd.IntN(9))
@@ -238,6 +263,9 @@ func (s *slot) life() error {
 	}
 	if p.EndAfter > 0 {
 		timeout = 30 * time.Second
+	}
+	if s.style.Mode == Fleet {
+		timeout += 40 * time.Millisecond // it has to connect to its database first
 	}
 	if s.style.Mode == Syscalls {
 		timeout += 100 * time.Millisecond // a traced process starts slowly
@@ -282,7 +310,7 @@ func (s *slot) ended(err error, killed bool, said string) error {
 // drain lets the till work off everything in good weather.
 func (s *slot) drain() error {
 	s.lives++
-	p := plan.Till{BaseURL: s.round.server.url, Connection: s.connection, TokenFile: s.token, Outbox: filepath.Join(s.dir, "pos.outbox"),
+	p := plan.Till{BaseURL: s.round.server.url, Connections: s.connections(), TokenDir: s.round.dir, Outbox: s.outbox(),
 		Account: s.account, Slot: s.number, Life: s.lives, Seed: 1, Seal: s.style.Seal, Drain: true, AttemptTimeout: s.style.AttemptTimeout, Plain: s.style.Plain}
 	cmd, err := s.command(p)
 	if err != nil {

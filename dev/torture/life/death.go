@@ -1,4 +1,4 @@
-package main
+package life
 
 import (
 	"math/rand/v2"
@@ -11,14 +11,14 @@ import (
 
 // death knows where this life ends.
 type death struct {
-	till     *till
+	life     *Life
 	passes   atomic.Int64 // of the point
 	answered atomic.Bool  // an answer was read, and no commit has begun since
 	rnd      *rand.Rand
 }
 
-func newDeath(t *till) *death {
-	return &death{till: t, rnd: rand.New(rand.NewPCG(t.plan.Seed, 7))}
+func newDeath(t *Life) *death {
+	return &death{life: t, rnd: rand.New(rand.NewPCG(t.Plan.Seed, 7))}
 }
 
 // at ends the process at a point if this is where it ends.
@@ -30,12 +30,12 @@ func (d *death) at(point string) {
 
 // due counts a pass of a point and reports whether it is the last one.
 func (d *death) due(point string) bool {
-	return point == d.till.plan.Point && d.passes.Add(1) == int64(d.till.plan.Nth)+1
+	return point == d.life.Plan.Point && d.passes.Add(1) == int64(d.life.Plan.Nth)+1
 }
 
 // die kills the process as kill -9 does.
 func (d *death) die(point string) {
-	d.till.acc.Write(account.Event{What: account.Dying, Text: point})
+	d.life.acc.Write(account.Event{What: account.Dying, Text: point})
 	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 		os.Exit(137)
 	}

@@ -1,13 +1,15 @@
-package main
+package life
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/flavoso/flavoso-go"
 	"github.com/flavoso/flavoso-go/dev/torture/account"
+	"github.com/flavoso/flavoso-go/outbox"
 )
 
 // wish is something to be done once.
@@ -18,39 +20,44 @@ type wish struct {
 	status   flavoso.OrderStatus
 	pad      int // bytes of a long note
 	expiry   time.Duration
+	conn     int  // of which connection
 	once     bool // it is not asked for again after a crash
 }
 
 // operation is a call of any type.
 type operation struct {
-	do      func(context.Context) error
-	enqueue func(context.Context) (string, error)
+	do        func(context.Context) error
+	enqueue   func(context.Context) (string, error)
+	enqueueTx func(context.Context, outbox.Tx) (string, error)
 }
 
 func of[T any](c *flavoso.Call[T]) operation {
+	id := func(p *flavoso.Pending[T], err error) (string, error) {
+		if err != nil {
+			return "", err
+		}
+		return p.ID(), nil
+	}
 	return operation{
-		do: func(ctx context.Context) error { _, err := c.Do(ctx); return err },
-		enqueue: func(ctx context.Context) (string, error) {
-			p, err := c.Enqueue(ctx)
-			if err != nil {
-				return "", err
-			}
-			return p.ID(), nil
-		},
+		do:        func(ctx context.Context) error { _, err := c.Do(ctx); return err },
+		enqueue:   func(ctx context.Context) (string, error) { return id(c.Enqueue(ctx)) },
+		enqueueTx: func(ctx context.Context, tx outbox.Tx) (string, error) { return id(c.EnqueueTx(ctx, tx)) },
 	}
 }
 
 // next names an operation. The name is part of the body where nothing else tells whose request it is.
 func (w *worker) next() string {
 	w.made++
-	return fmt.Sprintf("op_%d.%d.%s%d_", w.till.plan.Slot, w.till.plan.Life, w.name, w.made)
+	return fmt.Sprintf("op_%d.%d.%s%d_", w.life.Plan.Slot, w.life.Plan.Life, w.name, w.made)
 }
+
+func (t *Life) client(v wish) *flavoso.Client { return t.session.Clients[v.conn] }
 
 var opens = time.Date(2031, 3, 1, 19, 0, 0, 0, time.UTC)
 
 // operation makes the call and says how to recognise it.
-func (v wish) operation(t *till) (account.Event, operation) {
-	e := account.Event{Op: v.name, Kind: v.kind, Method: "POST"}
+func (v wish) operation(t *Life) (account.Event, operation) {
+	e := account.Event{Op: v.name, Kind: v.kind, Method: "POST", Connection: t.Plan.Connections[v.conn]}
 	if v.once {
 		e.Text = "once"
 	}
@@ -58,11 +65,11 @@ func (v wish) operation(t *till) (account.Event, operation) {
 		e.Lane, e.Target, e.Wish = "order:"+v.resource, "/orders/"+v.resource+"/"+verb, verb+" "+v.resource
 		e.ReadBack = "/orders/" + v.resource
 	}
-	c := t.client
+	c := t.client(v)
 	switch v.kind {
 	case "orders.accept":
 		order("accept")
-		minutes := 10 + t.plan.Slot
+		minutes := 10 + t.Plan.Slot
 		e.Marker = fmt.Sprintf(`"preparation_minutes":%d}`, minutes)
 		return e, of(c.Orders.Accept(v.resource, flavoso.AcceptParams{PreparationMinutes: minutes}).WithTag(v.name))
 	case "orders.acknowledge":
@@ -87,7 +94,7 @@ func (v wish) operation(t *till) (account.Event, operation) {
 		p := flavoso.BookingParams{PartySize: 2, StartsAt: opens, Note: strings.Repeat("Kinderstuhl ", v.pad/12),
 			Customer: flavoso.BookingCustomer{Name: "Jörg Müller", Phone: "+49 30 1234567"}}
 		if v.resource != v.name { // the other till of the connection uses the reference too, for other guests
-			p.PartySize, p.Note = 20+t.plan.Slot, fmt.Sprintf("till %d takes %s", t.plan.Slot, v.resource)
+			p.PartySize, p.Note = 20+t.Plan.Slot, fmt.Sprintf("till %d takes %s", t.Plan.Slot, v.resource)
 			e.Marker = p.Note
 		}
 		call := c.Bookings.Create(v.resource, p).WithTag(v.name)
@@ -120,8 +127,8 @@ func (v wish) operation(t *till) (account.Event, operation) {
 }
 
 // repeatable finds the wish in an account, where making it again is the same operation.
-func repeatable(e account.Event) (wish, bool) {
-	v := wish{kind: e.Kind, name: e.Op}
+func (t *Life) repeatable(e account.Event) (wish, bool) {
+	v := wish{kind: e.Kind, name: e.Op, conn: max(slices.Index(t.Plan.Connections, e.Connection), 0)}
 	fields := strings.Fields(e.Wish)
 	switch e.Kind {
 	case "orders.accept", "orders.acknowledge", "orders.reject", "bookings.create":

@@ -1,4 +1,4 @@
-package main
+package life
 
 import (
 	"math/rand/v2"
@@ -11,12 +11,12 @@ import (
 	"github.com/flavoso/flavoso-go/outbox/bolt/bolttest"
 )
 
-// storage puts the plan's troubles under the outbox.
-func (t *till) storage(o *bolt.Options) {
+// Storage puts the plan's troubles under the outbox.
+func (t *Life) Storage(o *bolt.Options) {
 	disk := bolttest.NewDisk()
 	disk.Attach(o)
 	var power *power
-	if t.plan.PowerCut {
+	if t.Plan.PowerCut {
 		power = newPower(t, disk)
 	}
 	for _, p := range bolttest.Points() {
@@ -24,8 +24,8 @@ func (t *till) storage(o *bolt.Options) {
 			if p == bolt.PointCommitBegin && t.death.answered.Swap(false) {
 				t.death.at(plan.AnswerRead)
 			}
-			if t.plan.Slow > 0 && (p == bolt.PointCommitMeta || p == bolt.PointCommitSync) {
-				time.Sleep(time.Duration(rand.Int64N(int64(t.plan.Slow))))
+			if t.Plan.Slow > 0 && (p == bolt.PointCommitMeta || p == bolt.PointCommitSync) {
+				time.Sleep(time.Duration(rand.Int64N(int64(t.Plan.Slow))))
 			}
 			if power != nil {
 				power.at(p)
@@ -34,7 +34,7 @@ func (t *till) storage(o *bolt.Options) {
 			t.death.at(string(p))
 		})
 	}
-	for _, f := range t.plan.Disk {
+	for _, f := range t.Plan.Disk {
 		arm := func() { armFault(disk, f) }
 		if f.After == 0 {
 			arm()
@@ -61,19 +61,19 @@ func armFault(disk *bolttest.Disk, f plan.DiskFault) {
 // power is the power supply of this life's disk. When it fails, the file keeps what a sync had reached and any
 // part of what was written since, the last piece possibly torn.
 type power struct {
-	till   *till
+	life   *Life
 	disk   *bolttest.Disk
 	stable []byte // the file as the last sync left it
 	seen   int    // writes that are in stable
 }
 
-func newPower(t *till, disk *bolttest.Disk) *power {
+func newPower(t *Life, disk *bolttest.Disk) *power {
 	disk.Record()
-	return &power{till: t, disk: disk}
+	return &power{life: t, disk: disk}
 }
 
 func (p *power) at(point bolt.Point) {
-	path := p.till.plan.Outbox
+	path := p.life.Plan.Outbox
 	switch point {
 	case bolt.PointCommitBegin:
 		// Nothing is on its way between two commits.
@@ -83,7 +83,7 @@ func (p *power) at(point bolt.Point) {
 		}
 		p.stable, p.seen = data, len(p.disk.Writes())
 	case bolt.PointCommitMeta, bolt.PointCommitSync:
-		if p.stable == nil || p.till.plan.Point != "power" || p.till.death.passes.Add(1) != int64(p.till.plan.Nth)+1 {
+		if p.stable == nil || p.life.Plan.Point != "power" || p.life.death.passes.Add(1) != int64(p.life.Plan.Nth)+1 {
 			return
 		}
 		image := p.image(point == bolt.PointCommitSync)
@@ -93,13 +93,13 @@ func (p *power) at(point bolt.Point) {
 		if err := os.Rename(path+".image", path); err != nil {
 			return
 		}
-		p.till.death.die("power: " + string(point))
+		p.life.death.die("power: " + string(point))
 	}
 }
 
 // image is the file after the power has failed: in the data pages of a commit, or in its meta page.
 func (p *power) image(inMeta bool) []byte {
-	rnd := p.till.death.rnd
+	rnd := p.life.death.rnd
 	image := append([]byte(nil), p.stable...)
 	apply := func(w bolttest.Write, n int) {
 		if need := w.At + int64(n); int64(len(image)) < need {
@@ -127,7 +127,7 @@ func (p *power) image(inMeta bool) []byte {
 			apply(w, rnd.IntN(len(w.Data)/sector+1)*sector)
 		}
 	}
-	if info, err := os.Stat(p.till.plan.Outbox); err == nil && int64(len(image)) < info.Size() && rnd.IntN(2) == 0 {
+	if info, err := os.Stat(p.life.Plan.Outbox); err == nil && int64(len(image)) < info.Size() && rnd.IntN(2) == 0 {
 		image = append(image, make([]byte, info.Size()-int64(len(image)))...) // the file had grown, and that arrived
 	}
 	return image
