@@ -76,8 +76,8 @@ func (d *database) dsn() string {
 
 // findPostgres returns the directory of the newest PostgreSQL server's programs.
 func findPostgres() (string, error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // Debian keeps them out of PATH
-	if path, err := exec.LookPath("postgres"); err == nil {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_isready") // Debian keeps them out of PATH
+	if path, err := exec.LookPath("pg_isready"); err == nil && len(found) == 0 {
 		found = append(found, path)
 	}
 	if len(found) == 0 {
@@ -112,7 +112,10 @@ func startDatabase() (*database, error) {
 	if text, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, text)
 	}
-	return d, d.start()
+	if err := d.start(); err != nil {
+		return nil, errors.Join(err, d.stop())
+	}
+	return d, nil
 }
 
 func (d *database) start() error {

@@ -43,6 +43,9 @@ func newSlot(r *round, n int) (*slot, error) {
 		s.style.Shared = s.connection
 		r.slots[n-1].style.Shared = s.connection
 	}
+	if r.mode == Fleet { // connecting to a database takes longer than opening a file
+		s.style.LifeMin, s.style.LifeMean = 40*time.Millisecond, 120*time.Millisecond
+	}
 	if r.options.Shape != nil {
 		r.options.Shape(&s.style)
 	}
@@ -263,9 +266,6 @@ func (s *slot) life() error {
 	}
 	if p.EndAfter > 0 {
 		timeout = 30 * time.Second
-	}
-	if s.style.Mode == Fleet {
-		timeout += 40 * time.Millisecond // it has to connect to its database first
 	}
 	if s.style.Mode == Syscalls {
 		timeout += 100 * time.Millisecond // a traced process starts slowly
