@@ -82,6 +82,8 @@ func (p *power) at(point bolt.Point) {
 			return
 		}
 		p.stable, p.seen = data, len(p.disk.Writes())
+	case bolt.PointCommitDone, bolt.PointCommitFailed:
+		p.stable = nil // what is written now goes to a copy of the file, which has no name yet
 	case bolt.PointCommitMeta, bolt.PointCommitSync:
 		if p.stable == nil || p.life.Plan.Point != "power" || p.life.death.passes.Add(1) != int64(p.life.Plan.Nth)+1 {
 			return
