@@ -28,10 +28,10 @@ func judgeOrder(rec *outbox.Record, body []byte, wish func(orderState) dispatch.
 
 func judgeAccept(rec *outbox.Record, body []byte) dispatch.Finding {
 	return judgeOrder(rec, body, func(o orderState) dispatch.Wish {
-		switch o.Status {
-		case OrderPending:
+		switch {
+		case o.Status == OrderPending || !o.Status.known(): // accepting what was accepted changes nothing (F13)
 			return dispatch.Open
-		case OrderCancelled, OrderRejected:
+		case o.Status == OrderCancelled || o.Status == OrderRejected:
 			return dispatch.Impossible
 		}
 		return dispatch.Fulfilled // confirmed, or moved on past it

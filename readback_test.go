@@ -328,3 +328,24 @@ func TestRefusalThatAnEarlierAttemptMayHaveCaused(t *testing.T) {
 		})
 	}
 }
+
+// TestAStatusOfTomorrowIsNoAcceptance: an order is read back with a status that this version does not know. That
+// does not tell that it was accepted; accepting it again harms nothing (F13).
+func TestAStatusOfTomorrowIsNoAcceptance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, inMemory)
+		s.srv.Inject(mockserver.Reset().On("POST", "").Times(1))
+		s.srv.Inject(mockserver.UnknownEnum().On("GET", "/orders/{id}").Times(1))
+		p := enqueue(t, s.Orders.Accept(s.srv.AddOrder(store, patient()), AcceptParams{}))
+		for len(posts(s.srv)) < 1 {
+			time.Sleep(time.Millisecond)
+		}
+		refuse := s.srv.Inject(mockserver.Refuse())
+		time.Sleep(25 * time.Hour) // nothing but reading tells now
+		refuse.Remove()
+		order, err := p.Wait(forHours(t, 2))
+		require.NoError(t, err)
+		require.Equal(t, OrderConfirmed, order.Status)
+		require.Equal(t, 1, effectsOf(s.srv, "orders.accept"))
+	})
+}
