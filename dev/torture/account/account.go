@@ -1,8 +1,9 @@
 // Package account is a till's own account of what it was asked for, what it was promised and what it was
 // told: an append-only file beside the outbox, that the judge compares with the server's ledger.
 //
-// Every event is one write to a file that is open for appending, so that a process that is killed leaves
-// whole lines. The file lies outside of whatever loses its power, so it is not synced.
+// Every event is one write to a file that is open for appending. A process that is killed in the middle of one
+// leaves half a line, which counts as not written: what it was about to promise it has not promised. The file lies
+// outside of whatever loses its power, so it is not synced.
 package account
 
 import (
@@ -81,6 +82,15 @@ func Append(path string, life int) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The life before may have been killed in the middle of a line.
+	end := make([]byte, 1)
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		if _, err := f.ReadAt(end, info.Size()-1); err != nil || end[0] != '\n' {
+			if _, err := f.Write([]byte("\n")); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return &Writer{file: f, life: life}, nil
 }
 
@@ -135,8 +145,8 @@ func read(r io.Reader) ([]Event, error) {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("account: line %d: %w", len(out)+1, err)
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			continue // half a line
 		}
 		out = append(out, e)
 	}
