@@ -17,8 +17,8 @@ const (
 	// ExcusedOverlap is the same for what was read back, while the request that did it was still running.
 	ExcusedOverlap = "a second effect behind an answer that Flavoso did not hold, read back while the first request still ran (F9, F10)"
 	// ExcusedForgotten: two outboxes of one connection used a reference, the second one for the first time after
-	// Flavoso had forgotten the key.
-	ExcusedForgotten = "a second till used a key for the first time after Flavoso had forgotten it (F5)"
+	// Flavoso had forgotten the key, or while it did not hold it.
+	ExcusedForgotten = "a second till used a key for the first time after Flavoso had forgotten it, or not held it (F5, F10)"
 	// ExcusedLate: an attempt without a key was carried out after a newer write of its lane, although it had
 	// arrived before that, and later than any lane is held for it.
 	ExcusedLate = "a keyless write that had arrived first was carried out after a newer one"
@@ -227,11 +227,11 @@ func (f *file) passed(o *operation) bool {
 // second judges the second of two effects of one wish.
 func (f *file) second(first, again effect) {
 	o := again.req.op
-	if o.till != first.req.op.till && again.At.Sub(first.At) >= remembered && o.heard()[0] == again.req {
+	unheld := first.req.Fault == "status_after_commit" || first.req.Fault == "crash_after_commit"
+	if o.till != first.req.op.till && (unheld || again.At.Sub(first.At) >= remembered) && o.heard()[0] == again.req {
 		f.verdict.Excused[ExcusedForgotten]++
 		return
 	}
-	unheld := first.req.Fault == "status_after_commit" || first.req.Fault == "crash_after_commit"
 	if !unheld || first.req.Replayed {
 		f.object("doubled", o, "%s was done twice, at #%d and at #%d", o, first.req.pos, again.req.pos)
 		return
