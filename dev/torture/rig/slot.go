@@ -45,6 +45,7 @@ func newSlot(r *round, n int) (*slot, error) {
 	}
 	if r.mode == Fleet { // connecting to a database takes longer than opening a file
 		s.style.LifeMin, s.style.LifeMean = 40*time.Millisecond, 120*time.Millisecond
+		s.style.Jumps = 0 // a fleet's machines agree on the time: one that is ahead keeps its outcomes for so long
 	}
 	if r.options.Shape != nil {
 		r.options.Shape(&s.style)
