@@ -247,3 +247,29 @@ func TestQuietClientAsksNothing(t *testing.T) {
 		require.Len(t, s.srv.Requests(), n)
 	})
 }
+
+// TestHoldsAndDueTimesOfAClockThatWasAhead: what was saved under a clock that was ahead of the right one is not
+// late by as much.
+func TestHoldsAndDueTimesOfAClockThatWasAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{15 * time.Minute, 90 * time.Minute, 5 * time.Hour} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, clock := newClockTill(t, time.Now().Add(ahead))
+				id := s.srv.AddOrder(store, patient())
+				s.srv.Inject(mockserver.DropResponse().On("PATCH", "/orders/{id}").Times(1))
+				first := enqueue(t, s.Orders.Update(id, UpdateOrderParams{EstimatedReadyAt: Set(time.Now().Add(2 * time.Hour))}))
+				second := enqueue(t, s.Orders.Update(id, UpdateOrderParams{EstimatedReadyAt: Set(time.Now().Add(3 * time.Hour))}))
+				_, err := first.Wait(forHours(t, 1))
+				require.NoError(t, err)
+				require.NoError(t, s.Close())
+				clock.jump(-ahead)
+				clock.reboot()
+				s.open()
+				began := time.Now()
+				_, err = p2(s, second).Wait(forHours(t, 10))
+				require.NoError(t, err)
+				require.Less(t, time.Since(began), 5*time.Minute)
+			})
+		})
+	}
+}

@@ -349,3 +349,35 @@ func TestAStatusOfTomorrowIsNoAcceptance(t *testing.T) {
 		require.Equal(t, 1, effectsOf(s.srv, "orders.accept"))
 	})
 }
+
+// TestRefusedNowAndDoneBefore: the first attempt was done and its answer lost; by the time of the next one
+// Flavoso would not allow it any more. That it was done is the truth all the same.
+func TestRefusedNowAndDoneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, inMemory)
+		id := s.srv.AddOrder(store, patient())
+		ready := time.Now().Add(time.Hour).Truncate(time.Second)
+		s.srv.Inject(mockserver.DropResponse().On("PATCH", "/orders/{id}").Times(1))
+		away := s.srv.Inject(mockserver.Status(503).On("PATCH", "/orders/{id}"))
+		p := enqueue(t, s.Orders.Update(id, UpdateOrderParams{EstimatedReadyAt: Set(ready)}))
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, 1, effectsOf(s.srv, "orders.update"))
+		away.Remove()
+		order, err := p.Wait(forHours(t, 2))
+		require.NoError(t, err)
+		require.True(t, order.EstimatedReadyAt.Equal(ready))
+		require.Equal(t, 1, effectsOf(s.srv, "orders.update"))
+		requests := s.srv.Requests()
+		require.Equal(t, 422, lastOf(requests, "PATCH").Status, "the last attempt was refused")
+	})
+}
+
+// lastOf returns the last request of a method.
+func lastOf(requests []mockserver.Request, method string) (last mockserver.Request) {
+	for _, r := range requests {
+		if r.Method == method {
+			last = r
+		}
+	}
+	return last
+}

@@ -267,9 +267,9 @@ func (r *Record) Purgeable(p *PurgeRequest) bool {
 	return !r.Unacked() || p.Unacked && r.State != Rejected
 }
 
-// MaxHold is the longest that a lane is held back. Nothing asks for so much: a hold that ends later than
-// that shows that the wall clock was set back since, and is ignored.
-const MaxHold = 3 * time.Hour
+// MaxHold is the longest that a lane is held back; nothing may ask for more. A hold that ends later than that
+// shows that the wall clock was set back since, and is ignored.
+const MaxHold = 10 * time.Minute
 
 // HeldUntil returns the end of a lane's hold as it counts at now; zero = the lane is not held.
 func HeldUntil(now, notBefore time.Time) time.Time {

@@ -226,7 +226,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), NextGeneration: true, Last: last}
 
 	case wire.Rejected:
-		return t.rejected(x, v, last)
+		return t.refusedNow(ctx, x, v, last)
 
 	case wire.Unauthorized:
 		d.refused(ctx, t.c, token)
@@ -319,6 +319,18 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 	return t.rejected(x, v, last)
 }
 
+// refusedNow settles a refusal that was not held from before. It is about now: an earlier attempt may have been
+// done while it was still allowed, if nothing but its own answer tells. What a key protects and nothing can read
+// back stays refused: for that an effect behind an answer that Flavoso does not hold (F10) would be needed.
+func (t *try) refusedNow(ctx context.Context, x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
+	switch {
+	case t.clean || v.Replayed:
+	case t.d.cfg.Policy.CanFind(t.rec), t.rec.WireKey == "", t.d.pastWindow(ctx, t.c, t.rec):
+		return t.readThenJudge(ctx, x, v, last)
+	}
+	return t.rejected(x, v, last)
+}
+
 // differs settles an operation that must not be done twice and whose place something else has: that is shown.
 func (t *try) differs(f Finding, last *outbox.Attempt) outbox.Settlement {
 	r := t.found("differs", f)
@@ -390,7 +402,7 @@ func (t *try) rejected(x wire.Exchange, v wire.Verdict, last *outbox.Attempt) ou
 // on its way, the lane's next write waits, so that the late one does not overwrite it.
 func (t *try) final(s outbox.Settlement) outbox.Settlement {
 	if t.rec.WireKey == "" && !t.clean {
-		s.LaneNotBefore = t.d.cfg.Now().Add(t.d.cfg.AttemptTimeout(len(t.rec.Request.Body)))
+		s.LaneNotBefore = t.d.cfg.Now().Add(min(t.d.cfg.AttemptTimeout(len(t.rec.Request.Body)), outbox.MaxHold))
 	}
 	return s
 }

@@ -60,7 +60,7 @@ func (r *redater) pass() {
 	}
 	for i := range page.Records {
 		rec := &page.Records[i]
-		if rec.Claimed() || rec.Due.Sub(now) <= limit || !d.sendsFor(rec.Connection) {
+		if rec.Claimed() || !rec.Due.After(now) || rec.Due.Sub(now) <= limit && !datedAhead(rec, now) || !d.sendsFor(rec.Connection) {
 			continue
 		}
 		// One that was claimed, ended or taken away meanwhile needs nothing.
@@ -72,4 +72,14 @@ func (r *redater) pass() {
 		r.next = mono // all of the backlog is looked through at once
 		d.Kick()
 	}
+}
+
+// datedAhead reports whether a record was last written under a wall clock that was ahead of today's: so is its
+// due time.
+func datedAhead(rec *outbox.Record, now time.Time) bool {
+	written := rec.Created
+	if rec.Last != nil {
+		written = rec.Last.End
+	}
+	return written.After(now.Add(stepBack))
 }
