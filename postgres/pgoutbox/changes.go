@@ -119,13 +119,13 @@ func (c *changes) index() {
 			c.enter(s)
 			continue
 		}
-		l := c.lane(s)
-		if l == nil {
-			continue // the step has not looked at the lane: an entry stays until one does
+		l, was := c.lane(s), c.before[int64(s.Seq)]
+		if l == nil && was.ghost() {
+			continue // the step has not looked at the lane: the entry stays until one does
 		}
-		// What is over stays in the index only when it was its lane's head and nobody can tell which is the next.
-		was := c.before[int64(s.Seq)]
-		stays := (was.head || was.ghost()) && !(len(l.recs) > 0 && l.sure()) && !(l.free && l.lowest == 0)
+		// What is over stays in the index only when it was its lane's head and nobody can tell which is the next. (What is
+		// superseded makes place for the next in the same step.)
+		stays := l != nil && (was.head || was.ghost()) && !(len(l.recs) > 0 && l.sure()) && !(l.free && l.lowest == 0)
 		s.head, s.lapseAt, s.lease, s.dueAt = false, time.Time{}, 0, time.Time{}
 		if stays {
 			s.dueAt, s.dueOrder = c.st.at, c.st.e.clock.next()

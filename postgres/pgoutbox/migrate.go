@@ -120,6 +120,7 @@ CREATE INDEX flavoso_outbox_progress_expires ON flavoso_outbox_progress (connect
 CREATE INDEX flavoso_outbox_progress_unacked ON flavoso_outbox_progress (outcome) WHERE outcome > 0 AND acked < revision;
 CREATE INDEX flavoso_outbox_progress_unacked_of ON flavoso_outbox_progress (connection, outcome) WHERE outcome > 0 AND acked < revision;
 CREATE INDEX flavoso_outbox_progress_seen ON flavoso_outbox_progress (finished) WHERE NOT open AND acked >= revision;
+CREATE INDEX flavoso_outbox_progress_unseen ON flavoso_outbox_progress (finished) WHERE NOT open AND acked < revision AND state <> 'rejected';
 
 CREATE TABLE flavoso_outbox_lane AS SELECT generate_series(0, 65535) AS lock;
 ALTER TABLE flavoso_outbox_lane ADD PRIMARY KEY (lock);

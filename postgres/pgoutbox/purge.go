@@ -17,8 +17,8 @@ SELECT ` + listColumns + `, o.latest FROM ` + both + ` WHERE p.seq = ANY (ARRAY(
 AND p.due_at IS NULL
 UNION ALL
 SELECT ` + listColumns + `, o.latest FROM ` + both + ` WHERE p.seq = ANY (ARRAY(
-	SELECT s.seq FROM {progress} s JOIN {operation} x ON x.seq = s.seq WHERE $3::boolean AND s.outcome > 0 AND s.acked < s.revision AND NOT s.open AND s.state <> 'rejected' AND s.finished < $1::timestamptz
-	ORDER BY s.outcome LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
+	SELECT s.seq FROM {progress} s JOIN {operation} x ON x.seq = s.seq WHERE $3::boolean AND NOT s.open AND s.acked < s.revision AND s.state <> 'rejected' AND s.finished < $1::timestamptz
+	ORDER BY s.finished LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
 AND p.due_at IS NULL`
 
 // burySQL keeps what stays known of keys; those of operations that are not the latest under their key are not among them.
