@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 
 	"go.etcd.io/bbolt"
@@ -16,11 +17,11 @@ import (
 
 // bufferBytes is how much the write buffer may hold. Memory, and the time that opening and one commit out of many
 // take, grow with it.
-const bufferBytes = 64 << 10
+const bufferBytes = 32 << 10
 
 const bufferBucket = "buffer"
 
-// change is what became of one key of the index.
+// change is what became of one key of the index. It does not change itself.
 type change struct {
 	key    []byte // as in the index
 	value  []byte // nil = deleted
@@ -29,7 +30,7 @@ type change struct {
 
 // changes are sorted by key, with the last change of each. What is shared is not changed any more.
 type changes struct {
-	list []change
+	list []*change
 	size int
 }
 
@@ -46,18 +47,16 @@ func (c *changes) set(k, v []byte, commit uint64) {
 	i, there := c.search(k)
 	if there {
 		c.size += len(v) - len(c.list[i].value)
-		c.list[i].value, c.list[i].commit = v, commit
+		c.list[i] = &change{k, v, commit}
 		return
 	}
 	c.size += len(k) + len(v) + changeOverhead
-	c.list = append(c.list, change{})
-	copy(c.list[i+1:], c.list[i:])
-	c.list[i] = change{k, v, commit}
+	c.list = slices.Insert(c.list, i, &change{k, v, commit})
 }
 
 // clone returns a copy to be changed.
 func (c *changes) clone() *changes {
-	list := make([]change, len(c.list), len(c.list)+64)
+	list := make([]*change, len(c.list), len(c.list)+128)
 	copy(list, c.list)
 	return &changes{list, c.size}
 }
@@ -65,8 +64,8 @@ func (c *changes) clone() *changes {
 // encode returns the changes of one commit as a value of the bucket; nil = there are none.
 func (c *changes) encode(key []byte, commit uint64) []byte {
 	n, size := 0, 0
-	for i := range c.list {
-		if x := &c.list[i]; x.commit == commit {
+	for _, x := range c.list {
+		if x.commit == commit {
 			n++
 			size += len(x.key) + len(x.value) + 8
 		}
@@ -75,8 +74,8 @@ func (c *changes) encode(key []byte, commit uint64) []byte {
 		return nil
 	}
 	e := newFrame(tagBuffer, size)
-	for i := range c.list {
-		if x := &c.list[i]; x.commit == commit {
+	for _, x := range c.list {
+		if x.commit == commit {
 			e.bytes(x.key)
 			e.bytes(x.value)
 		}
@@ -163,13 +162,19 @@ func (t *txn) flush() {
 	}
 }
 
-// finishBuffer saves the changes of this commit.
+// finishBuffer saves the changes of this commit: in the buffer, or with everything in the index when they are so many
+// that writing them twice would cost more than it spares.
 func (t *txn) finishBuffer() {
 	if t.buffer == nil {
 		return
 	}
 	key := seqKey(t.h.commits)
-	if v := t.buffer.changes.encode(key, t.h.commits); v != nil {
+	v := t.buffer.changes.encode(key, t.h.commits)
+	switch {
+	case v == nil:
+	case len(v) > bufferBytes/2 && !t.thin:
+		t.flush()
+	default:
 		t.h.buffered++
 		b := t.tx.Bucket([]byte(bufferBucket))
 		b.FillPercent = 0.9 // its keys only grow

@@ -282,14 +282,14 @@ type cursor struct {
 	t       table
 	c       *bbolt.Cursor
 	k, v    []byte // where the bucket's cursor stands
-	changes []change
+	changes []*change
 	i       int // the change that comes next
 }
 
 // change returns the change at the cursor; nil = the bucket's entry comes first.
 func (c *cursor) change() *change {
 	if c.i < len(c.changes) {
-		if x := &c.changes[c.i]; c.k == nil || bytes.Compare(x.key, c.k) <= 0 {
+		if x := c.changes[c.i]; c.k == nil || bytes.Compare(x.key, c.k) <= 0 {
 			return x
 		}
 	}
@@ -363,7 +363,7 @@ func (c *cursor) before(k []byte) ([]byte, []byte) {
 		i, _ = (&changes{list: c.changes}).search(k)
 	}
 	for i--; i >= 0; i-- {
-		x := &c.changes[i]
+		x := c.changes[i]
 		order := bytes.Compare(x.key, tk)
 		if tk != nil && order < 0 {
 			break

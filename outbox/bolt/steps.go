@@ -57,14 +57,15 @@ func (t *txn) add(a *outbox.Addition) (outbox.Added, error) {
 		}
 	}
 	t.h.seq++
-	if seq, _ := t.head(r.Connection, r.Lane); seq == 0 {
+	first, _ := t.head(r.Connection, r.Lane)
+	if first == 0 {
 		r.HoldDue(a.Now, t.hold(r.Connection, r.Lane))
 		if a.Claim != nil && !r.Due.After(a.Claim.Now) {
 			r.ApplyClaim(t.tokens.next(), *a.Claim)
 		}
 	}
-	t.insert(r)
-	out.Record = *r.Record.Clone()
+	t.insert(r, first == 0)
+	out.Record = r.Record
 	return out, nil
 }
 
@@ -172,7 +173,7 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 			}
 			return nil
 		})
-		out = append(out, *r.Record.Clone())
+		out = append(out, r.Record)
 	}
 	until := q.Until()
 	for _, id := range q.First {
@@ -228,7 +229,7 @@ func (t *txn) settle(s *outbox.Settlement) (out outbox.Settled) {
 			out.Blocked = t.stopLane(r, s.Now)
 		}
 	}
-	out.Record = *r.Record.Clone()
+	out.Record = r.Record
 	return out
 }
 
@@ -274,7 +275,7 @@ func (t *txn) set(c *outbox.Change) (outbox.Record, error) {
 		t.setHold(o.Connection, o.Lane, c.Hold(o))
 		return nil
 	})
-	return *r.Record.Clone(), err
+	return r.Record, err
 }
 
 func (t *txn) resumeLane(c *outbox.Change) (outbox.Record, error) {
@@ -294,7 +295,7 @@ func (t *txn) resumeLane(c *outbox.Change) (outbox.Record, error) {
 	if first == nil {
 		return outbox.Record{}, outbox.ErrNotFound
 	}
-	return *first.Record.Clone(), nil
+	return first.Record, nil
 }
 
 func (t *txn) ack(id string, revision int) error {

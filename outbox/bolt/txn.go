@@ -264,8 +264,8 @@ func (t *txn) setHold(connection, lane string, until time.Time) {
 	t.put(bHold, key, e.finishFrame(key))
 }
 
-// insert saves a new record as the last of its lane.
-func (t *txn) insert(r *entry) {
+// insert saves a new record as the last of its lane, and maybe its head.
+func (t *txn) insert(r *entry, head bool) {
 	key := seqKey(r.Seq)
 	t.put(bRequest, key, encodeRequest(key, &r.Record))
 	id := newFrame(tagID, 32)
@@ -277,7 +277,9 @@ func (t *txn) insert(r *entry) {
 	}
 	t.count(r, +1)
 	t.putLane(r)
-	t.place(r)
+	if head {
+		t.place(r)
+	}
 	t.save(r)
 }
 
@@ -296,15 +298,9 @@ func (t *txn) putLane(r *entry) {
 	t.put(bLane, key, e.finishFrame(key))
 }
 
-// place gives r the entry in the due index that its state asks for: one when it waits as its lane's
-// head, none otherwise.
+// place gives r, the head of its lane, the entry in the due index that its state asks for: one when it waits.
 func (t *txn) place(r *entry) {
-	head := false
-	if r.State.Waiting() {
-		seq, _ := t.head(r.Connection, r.Lane)
-		head = seq == r.Seq
-	}
-	if head && r.dueSeq == 0 {
+	if r.State.Waiting() && r.dueSeq == 0 {
 		t.h.dueSeq++
 		r.dueSeq = t.h.dueSeq
 		key := dueKey(r.Connection, r.Due, r.dueSeq)
@@ -366,14 +362,21 @@ func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) 
 		if r.State != before.State {
 			t.putLane(r)
 		}
-		t.place(r)
+		if wasHead == r.Seq {
+			t.place(r)
+		}
 	} else if before.Unfinished() {
 		t.delete(bLane, laneKey(r.Connection, r.Lane, r.Seq))
 		t.delete(bLive, liveKey(r.Connection, r.Seq))
 	}
 	t.save(r)
 
-	newHead, newState := t.head(r.Connection, r.Lane)
+	newHead, newState := wasHead, headState
+	if !r.Unfinished() {
+		newHead, newState = t.head(r.Connection, r.Lane)
+	} else if wasHead == r.Seq {
+		newState = r.State
+	}
 	switch {
 	case newHead == 0 || newHead == r.Seq:
 	case newHead != wasHead:

@@ -117,24 +117,32 @@ func (e *Engine) write() {
 }
 
 // letIn lets those who were just answered hand in their next step, or two halves of the callers would for
-// ever take turns in waves of half the size. It yields while the queue grows, and waits for nothing: who
-// is not there is not missed.
+// ever take turns in waves of half the size. It yields until all of them are there or the queue has stopped growing,
+// and waits for no timer: that is a few microseconds when nobody comes.
 func (e *Engine) letIn(answered int) {
 	if answered == 1 {
 		return
 	}
-	last := -1
-	for range 16 {
+	first, last := -1, -1
+	for idle := 0; idle < patience; idle++ {
 		e.mu.Lock()
 		n := len(e.queue)
 		e.mu.Unlock()
-		if n == last {
+		if first < 0 {
+			first = n
+		}
+		if n >= first+answered {
 			return
 		}
-		last = n
+		if n > last {
+			last, idle = n, 0
+		}
 		runtime.Gosched()
 	}
 }
+
+// patience is how many times in a row the writer yields in vain.
+const patience = 64
 
 func (e *Engine) takeWave() (wave []*step, closed bool) {
 	e.mu.Lock()
