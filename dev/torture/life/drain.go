@@ -15,7 +15,9 @@ func (t *Life) drain() error {
 	defer cancel()
 	for _, c := range t.session.Clients {
 		for {
-			c.Wake()
+			for _, any := range t.session.Clients {
+				any.Wake()
+			}
 			open, err := unsettledOf(ctx, c)
 			if err != nil && ctx.Err() == nil {
 				return err

@@ -69,7 +69,7 @@ func aboutSending() []Mutant {
 				`again := rec.Request
 	again.Body = append([]byte(fmt.Sprintf("%*s", rec.Attempts-1, "")), again.Body...)
 	x := d.cfg.Sender.SendGated(ctx, again, rec.WireKey, token,`)}},
-		{Name: "what is not Flavoso's answer is a refusal", Rule: "told wrongly", CI: true, Run: crashing(nil, "proxy_error", "portal"),
+		{Name: "what is not Flavoso's answer is a refusal", Rule: "told wrongly", Run: crashing(nil, "proxy_error", "portal"),
 			Patches: []overlay.Patch{patch(judgeFile, "v.Class, v.Reason = NotAuthored,", "v.Class, v.Reason = Rejected,")}},
 		{Name: "a portal's 200 is a success", Rule: "not done", Run: crashing(nil, "portal"),
 			Patches: []overlay.Patch{patch(judgeFile, "	if requestID != \"\" {\n		return true\n	}\n	return !f.Seen", "	if requestID != \"\" || x.Status == 200 {\n		return true\n	}\n	return !f.Seen")}},
@@ -126,7 +126,7 @@ func aboutKeeping() []Mutant {
 		{Name: "any claim clears the mark", Rule: "doubled",
 			Run:     restless(crashing(func(s *rig.Style) { s.Work, s.LifeMean, s.PointRatio = []string{"booking"}, 200*time.Millisecond, 0 }, "not_held")),
 			Patches: []overlay.Patch{patch(transitionFile, "unmarked := r.Exposure == nil || s.NeverSent && ownMark", "unmarked := r.Exposure == nil || s.NeverSent || ownMark && s.NeverSent")}},
-		{Name: "answered before it is durable", Rule: "missing", CI: true, Run: crashing(func(s *rig.Style) { s.Workers = 6 }, "refuse"),
+		{Name: "answered before it is durable", Rule: "missing", Run: crashing(func(s *rig.Style) { s.Workers = 6 }, "refuse"),
 			Patches: []overlay.Patch{
 				patch(writerFile, "	select {\n	case <-e.role:\n		// Nobody commits now", "	select {\n	case <-(chan struct{})(nil):\n		// Nobody commits now"),
 				patch(writerFile, "				if err = t.finish(); err == nil {\n", "				if err = t.finish(); err == nil {\n					for _, s := range wave {\n						s.done <- nil\n					}\n					time.Sleep(3 * time.Millisecond)\n"),

@@ -67,7 +67,9 @@ func (s *server) start() error {
 		_ = s.cmd.Wait()
 		return fmt.Errorf("the mock server did not start: %w\n%s", err, said.String())
 	}
-	s.url = strings.TrimSpace(line)
+	if s.url == "" { // it keeps its address
+		s.url = strings.TrimSpace(line)
+	}
 	s.lives = append(s.lives, p.Dump)
 	return nil
 }
