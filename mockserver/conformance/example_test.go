@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"testing"
 
 	"github.com/flavoso/flavoso-go/mockserver"
 	"github.com/flavoso/flavoso-go/mockserver/conformance"
@@ -33,4 +34,12 @@ func ExampleCheck() {
 	// Output:
 	// pass F5 the first answer is held for 24 hours
 	// pass F6 the same request again replays the first answer
+}
+
+// In a server's own tests: one subtest per clause.
+func ExampleRun() {
+	_ = func(t *testing.T) { // func TestTheServerKeepsTheContract(t *testing.T)
+		srv := mockserver.Start(t)
+		conformance.Run(t, conformance.Target{BaseURL: srv.BaseURL(), Token: srv.Token("store-42"), Transport: srv.Transport()})
+	}
 }
