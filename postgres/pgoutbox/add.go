@@ -256,9 +256,11 @@ func (ad *adding) answer() (outbox.Added, error) {
 		ad.r.Seq = uint64(ad.seq)
 		ad.out.Decision, ad.out.Record = outbox.AddedNew, *ad.r.Clone()
 	}
-	if ad.out.Decision == outbox.AddedNew && ad.a.Tx == nil {
+	if ad.out.Decision == outbox.AddedNew {
 		ad.st.e.rollup.wrote()
-		ad.st.e.tell()
+		if ad.a.Tx == nil {
+			ad.st.e.tell()
+		}
 	}
 	return ad.out, nil
 }

@@ -112,7 +112,10 @@ func TestStepsReadByIndexes(t *testing.T) {
 				require.NoError(t, err)
 			}
 			now, none, one := time.Now(), []string{}, []string{"flooded"}
-			list := func(q outbox.Query) []any { sql, args := pgoutbox.ListStatement(&q); return append([]any{sql}, args...) }
+			list := func(q outbox.Query) []any {
+				sql, args := pgoutbox.ListStatement(&q)
+				return append([]any{sql}, args...)
+			}
 			_, err := pool.Exec(t.Context(), "UPDATE flavoso_outbox_progress SET acked = revision WHERE seq < 50000 AND NOT open")
 			require.NoError(t, err)
 			for name, c := range map[string][]any{

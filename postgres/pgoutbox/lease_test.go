@@ -176,7 +176,10 @@ func TestWorkersWhoseClocksDifferAgree(t *testing.T) {
 		return m
 	}
 	slow, fast := at(-30*time.Minute), at(30*time.Minute)
-	near := func(want, got time.Time, what string) { t.Helper(); require.WithinDuration(t, want, got, 3*time.Second, what) }
+	near := func(want, got time.Time, what string) {
+		t.Helper()
+		require.WithinDuration(t, want, got, 3*time.Second, what)
+	}
 	for i, m := range []struct{ adds, works machine }{{slow, fast}, {fast, slow}} {
 		id := fmt.Sprint("op-", i)
 		a := op(id, id)

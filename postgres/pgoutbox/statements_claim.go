@@ -119,4 +119,5 @@ SELECT coalesce((SELECT n.due_at FROM near n), (SELECT min(h.due_at) FROM walk w
 // pollSQL tells whether there is anything to do or to read.
 const pollSQL = `SELECT EXISTS (SELECT 1 FROM {progress} p WHERE p.due_at <= $1::timestamptz)
 	OR EXISTS (SELECT 1 FROM {progress} p WHERE p.lapse_at <= (SELECT clock_timestamp())),
-	(SELECT s.last_value FROM {seq_table} s), (SELECT o.last_value FROM {outcome_table} o), clock_timestamp()`
+	(SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {seq_table} s),
+	(SELECT CASE WHEN o.is_called THEN o.last_value ELSE 0 END FROM {outcome_table} o), clock_timestamp()`

@@ -106,22 +106,28 @@ func (e *Engine) Counts(ctx context.Context, connection string) (outbox.Counts, 
 	return out, nil
 }
 
-// rollupFrom is how many rows of totals are left alone, and rollupMost how many are merged in one step.
 const (
+	// rollupFrom is how many rows of totals are left alone, and rollupMost how many are merged in one step.
 	rollupFrom = 1000
 	rollupMost = 20000
+	// rollupPolls is after how many polls the rows are merged in any case: a process that died left some, too.
+	rollupPolls = 300
 )
 
 // rollup remembers how much there is to merge.
-type rollup struct{ rows atomic.Int64 }
+type rollup struct {
+	rows  atomic.Int64 // that this engine has written
+	polls int
+}
 
 func (r *rollup) wrote() { r.rows.Add(1) }
 
-// mergeTotals makes few rows of many when this engine has written enough of them.
+// mergeTotals makes few rows of many when there are enough of them. The poller calls it.
 func (e *Engine) mergeTotals(ctx context.Context) error {
-	if e.rollup.rows.Load() < rollupFrom {
+	if e.rollup.polls++; e.rollup.polls < rollupPolls && e.rollup.rows.Load() < rollupFrom {
 		return nil
 	}
+	e.rollup.polls = 0
 	e.rollup.rows.Store(0)
 	_, err := e.pool.Exec(ctx, e.sql.merge, rollupMost)
 	return err
