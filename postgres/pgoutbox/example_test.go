@@ -2,139 +2,59 @@ package pgoutbox_test
 
 import (
 	"context"
-	"database/sql"
+	"fmt"
 	"log"
-	"testing"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/stretchr/testify/require"
 
-	"github.com/flavoso/flavoso-go"
-	"github.com/flavoso/flavoso-go/mockserver"
-	"github.com/flavoso/flavoso-go/postgres/internal/pgtest"
+	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/postgres/pgoutbox"
 )
 
-// openFleet is what a worker does; any number of them may run.
-func openFleet(ctx context.Context, pool *pgxpool.Pool, tokens flavoso.TokenSource, baseURL string) (*flavoso.Fleet, *pgoutbox.Engine, error) {
-	if err := pgoutbox.Migrate(ctx, pool); err != nil {
-		return nil, nil, err
-	}
-	engine := pgoutbox.New(pool, pgoutbox.Options{})
-	fleet, err := flavoso.OpenFleet(flavoso.FleetConfig{Outbox: engine, Token: tokens, BaseURL: baseURL})
-	return fleet, engine, err
-}
-
-// reserve saves the app's own row and the operation for Flavoso in one transaction.
-func reserve(ctx context.Context, pool *pgxpool.Pool, fleet *flavoso.Fleet, ref string, params flavoso.BookingParams) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "INSERT INTO reservation (ref) VALUES ($1)", ref); err != nil {
-			return err
-		}
-		_, err := fleet.Client("store-42").Bookings.Create(ref, params).EnqueueTx(ctx, pgoutbox.Tx(tx))
-		return err
-	})
-}
-
-// reserveSQL is reserve for an application on database/sql.
-func reserveSQL(ctx context.Context, db *sql.DB, fleet *flavoso.Fleet, ref string, params flavoso.BookingParams) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, "INSERT INTO reservation (ref) VALUES ($1)", ref); err != nil {
-		return err
-	}
-	if _, err := fleet.Client("store-42").Bookings.Create(ref, params).EnqueueTx(ctx, pgoutbox.SQLTx(tx)); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// TestTheExamplesRun on a real server.
-func TestTheExamplesRun(t *testing.T) {
-	srv := mockserver.Start(t)
-	pool := pgtest.Pool(t)
-	ctx := t.Context()
-	tokens := flavoso.TokenFunc(func(_ context.Context, r flavoso.TokenRequest) (string, error) { return srv.Token(r.Connection), nil })
-	fleet, engine, err := openFleet(ctx, pool, tokens, srv.BaseURL())
-	require.NoError(t, err)
-	defer func() {
-		require.NoError(t, fleet.Close())
-		require.NoError(t, engine.Close())
-	}()
-	_, err = pool.Exec(ctx, "CREATE TABLE reservation (ref text PRIMARY KEY)")
-	require.NoError(t, err)
-	params := flavoso.BookingParams{PartySize: 4, StartsAt: time.Now().Add(48 * time.Hour), Customer: flavoso.BookingCustomer{Name: "Zoë"}}
-
-	require.NoError(t, reserve(ctx, pool, fleet, "R-1", params))
-	db := stdlib.OpenDBFromPool(pool)
-	defer db.Close()
-	require.NoError(t, reserveSQL(ctx, db, fleet, "R-2", params))
-	require.Error(t, reserve(ctx, pool, fleet, "R-1", params)) // the row is there already
-	require.NoError(t, fleet.Client("store-42").Flush(ctx))
-	require.Len(t, srv.Effects(), 2)
-}
-
 func ExampleNew() {
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, "postgres://localhost/pos")
+	pool, err := pgxpool.New(ctx, "postgres://localhost/orders")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer pool.Close() // last: the engine needs it
-	tokens := flavoso.StaticToken("from where the app keeps them")
-	fleet, engine, err := openFleet(ctx, pool, tokens, "")
-	if err != nil {
+	defer pool.Close()
+	if err := pgoutbox.Migrate(ctx, pool); err != nil {
 		log.Fatal(err)
 	}
+	engine := pgoutbox.New(pool, pgoutbox.Options{})
 	defer engine.Close()
-	defer fleet.Close()
+	counts, err := engine.Counts(ctx, "store-42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("waiting:", counts.Waiting())
 }
 
-// Both are committed, or neither.
+// An order and the operation that reports it are one commit.
 func ExampleTx() {
+	ctx := context.Background()
 	var (
-		ctx   = context.Background()
-		pool  *pgxpool.Pool
-		fleet *flavoso.Fleet
+		pool   *pgxpool.Pool
+		engine *pgoutbox.Engine
 	)
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "INSERT INTO reservation (ref) VALUES ('R-1')"); err != nil {
+	accept := outbox.Record{
+		ID: "01J8Z0", Connection: "store-42", Lane: "order:17", Kind: "orders.accept", Resource: "17",
+		Key: "accept-17", Fingerprint: []byte("accept 17"), RepeatSafe: true,
+		Request: outbox.Request{Method: http.MethodPost, Target: "/orders/17/accept"},
+	}
+	_ = func() error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "UPDATE orders SET accepted = true WHERE id = 17"); err != nil {
+				return err
+			}
+			added, err := engine.Add(ctx, outbox.Addition{Record: accept, Now: time.Now(), Tx: pgoutbox.Tx(tx)})
+			if err == nil && added.Decision == outbox.FoundOtherUse {
+				err = fmt.Errorf("accept-17 was used for something else: %s", added.Record.ID)
+			}
 			return err
-		}
-		_, err := fleet.Client("store-42").Bookings.Create("R-1", flavoso.BookingParams{PartySize: 4}).EnqueueTx(ctx, pgoutbox.Tx(tx))
-		return err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-}
-
-// The same for an application on database/sql.
-func ExampleSQLTx() {
-	var (
-		ctx   = context.Background()
-		db    *sql.DB
-		fleet *flavoso.Fleet
-	)
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, "INSERT INTO reservation (ref) VALUES ('R-1')"); err != nil {
-		log.Fatal(err)
-	}
-	_, err = fleet.Client("store-42").Bookings.Create("R-1", flavoso.BookingParams{PartySize: 4}).EnqueueTx(ctx, pgoutbox.SQLTx(tx))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		log.Fatal(err)
+		})
 	}
 }
