@@ -122,6 +122,9 @@ func copyBuckets(dst *bbolt.DB, src *bbolt.Tx) error {
 		to.FillPercent = 0.9
 		c := b.Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
+			if name == places[bMeta].bucket && string(k) == string(formatKey) {
+				continue // the copy has the present format
+			}
 			if size > rewriteBytes {
 				if err := begin(); err != nil {
 					return err
