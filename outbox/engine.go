@@ -30,9 +30,8 @@ type Engine interface {
 
 	// Settle records what came of claims: rescheduled, final or parked. Each settlement stands alone: one
 	// that finds its claim gone gets ErrClaimLost in its place of the answer and the others are saved.
-	// Only Flavoso's verdict is taken as evidence without a claim: To Succeeded or Rejected ends a record
-	// that is waiting or uncertain and that nobody works on, a rejection only when no attempt later than
-	// Last has begun. The error is for the step as a whole.
+	// Only that Flavoso has done it is taken as evidence without a claim: To Succeeded ends a record that is
+	// waiting or uncertain and that nobody works on. The error is for the step as a whole.
 	Settle(ctx context.Context, s ...Settlement) ([]Settled, error)
 
 	// Set makes an operator's or the owner's change to a record that is not claimed: cancel, retry now,

@@ -127,20 +127,11 @@ func (r *Record) ApplySettlement(s *Settlement) error {
 	return nil
 }
 
-// acceptsVerdict reports whether s decides the record although its claim is gone: Flavoso's answer to an
-// attempt is evidence whoever holds the claim, and a record that nobody works on may take it. A rejection
-// counts only when no later attempt has begun: that one may have been done.
+// acceptsVerdict reports whether s decides the record although its claim is gone: that Flavoso has done it is
+// evidence whoever holds the claim, and a record that nobody works on takes it. A refusal is none: a later attempt
+// may have been done, and repeating meets the same refusal again.
 func (r *Record) acceptsVerdict(s *Settlement) bool {
-	if r.Claimed() || !r.State.Waiting() && r.State != Uncertain {
-		return false
-	}
-	switch s.To {
-	case Succeeded:
-		return true
-	case Rejected:
-		return s.Last != nil && r.Attempts > 0 && s.Last.N >= r.Attempts
-	}
-	return false
+	return s.To == Succeeded && !r.Claimed() && (r.State.Waiting() || r.State == Uncertain)
 }
 
 // ApplyChange makes an operator's or the owner's change. ErrState when the record does not allow it; the

@@ -215,7 +215,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		case f.Wish == Unreadable:
 			return t.again(outbox.Settlement{Last: last})
 		case f.Wish == Impossible && !rec.RepeatSafe:
-			return t.final(t.differs(f, last))
+			return t.differs(f, last)
 		case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:
 			return t.rejected(x, v, last)
 		}
@@ -306,7 +306,7 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 		return t.final(outbox.Settlement{To: outbox.Abandoned, Last: last, Result: t.found("given_up", f)})
 	case Impossible:
 		if !t.rec.RepeatSafe {
-			return t.final(t.differs(f, last))
+			return t.differs(f, last)
 		}
 	case Open:
 		if t.d.cfg.Policy.Asks(t.rec) {
@@ -332,19 +332,42 @@ func (t *try) refusedNow(ctx context.Context, x wire.Exchange, v wire.Verdict, l
 }
 
 // differs settles an operation that must not be done twice and whose place something else has: that is shown.
+//
+// What is there may be older than an earlier request of this operation that is still running.
 func (t *try) differs(f Finding, last *outbox.Attempt) outbox.Settlement {
+	if wait := t.ownMayStillRun(); wait > 0 {
+		return t.lookAgain(wait, last)
+	}
 	r := t.found("differs", f)
 	r.Code, r.Message = outbox.CodeConflict, "what is there under this reference differs from what was asked for"
-	return outbox.Settlement{To: outbox.Rejected, Result: r, Last: last}
+	return t.final(outbox.Settlement{To: outbox.Rejected, Result: r, Last: last})
 }
 
-// surprised returns how long to wait before looking again, when a refusal that an unfinished request could
-// explain is met by an operation that must not be done twice; 0 = that request is over by now. The time
-// since the first surprise decides, so that looks which Wake made early do not count as waiting.
+// surprised returns how long to wait before looking again after a refusal that an unfinished request could
+// explain, or that says nothing about one; 0 = that request is over by now. The time since the first surprise
+// decides, so that looks which Wake made early do not count as waiting.
 func (t *try) surprised(v wire.Verdict) time.Duration {
-	if t.rec.RepeatSafe || v.Code != wire.CodeConflict && v.Code != wire.CodeKeyReused {
+	switch {
+	case v.Class == wire.Forbidden: // decided before the key is looked at (D10)
+		return t.ownMayStillRun()
+	case t.rec.RepeatSafe || v.Code != wire.CodeConflict && v.Code != wire.CodeKeyReused:
 		return 0
 	}
+	return t.mayStillRun()
+}
+
+// ownMayStillRun is mayStillRun for this operation's own earlier requests; one that was answered is over.
+func (t *try) ownMayStillRun() time.Duration {
+	last := t.rec.Last
+	if t.clean || last != nil && last.N == 1 && t.rec.Attempts == 2 && last.RequestID != "" && last.Code != wire.CodeInProgress {
+		return 0
+	}
+	return t.mayStillRun()
+}
+
+// mayStillRun returns how long to wait before looking again while an earlier request, under whatever key leads to
+// the same, may still be running.
+func (t *try) mayStillRun() time.Duration {
 	waited := time.Since(t.d.surprises.met(t.rec.ID).since)
 	return max(min(leaseOver-waited, max(secondLook, waited)), 0)
 }

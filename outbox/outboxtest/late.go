@@ -99,7 +99,7 @@ var lateCases = []rule{
 			b.want(b.claimIDs(9, c.lane+"2"), []string{}, "held back")
 		}
 	}},
-	{"a verdict is taken as evidence although its claim is gone", func(t *testing.T, b *bench) {
+	{"a success is taken as evidence although its claim is gone, and nothing else is", func(t *testing.T, b *bench) {
 		for _, c := range []struct {
 			id       string
 			now      outbox.State // where the record stands when the verdict comes
@@ -111,8 +111,7 @@ var lateCases = []rule{
 			{id: "success", now: outbox.Queued, to: outbox.Succeeded, accepted: true},
 			{id: "success after a later attempt", now: outbox.Queued, again: 1, to: outbox.Succeeded, accepted: true},
 			{id: "success of what is uncertain", now: outbox.Uncertain, to: outbox.Succeeded, accepted: true},
-			{id: "rejection", now: outbox.Queued, to: outbox.Rejected, accepted: true},
-			{id: "rejection before a later attempt", now: outbox.Queued, again: 1, to: outbox.Rejected},
+			{id: "rejection", now: outbox.Queued, to: outbox.Rejected},
 			{id: "somebody works on it", now: outbox.Queued, again: 1, claimed: true, to: outbox.Succeeded},
 			{id: "over already", now: outbox.Rejected, to: outbox.Succeeded},
 			{id: "no verdict", now: outbox.Queued, to: outbox.Uncertain},
