@@ -123,6 +123,9 @@ func show(r *rig.Report) {
 		fmt.Printf("skipped: %s: %s\n", mode, why)
 	}
 	fmt.Printf("objections: %d\n", len(r.Violations))
+	if r.Files != "" {
+		fmt.Printf("files: %s\n", r.Files)
+	}
 	for i, v := range r.Violations {
 		if i == 5 {
 			fmt.Printf("and %d more\n", len(r.Violations)-i)

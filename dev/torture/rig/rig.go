@@ -61,6 +61,7 @@ type Report struct {
 	Counts     judge.Counts
 	Violations []judge.Violation
 	Skipped    map[string]string // modes that cannot run here, and why
+	Files      string            // of a failed round, when they were left
 	Took       time.Duration
 }
 
@@ -130,6 +131,9 @@ func Run(o Options) (*Report, error) {
 		rep.Took = time.Since(began)
 		fmt.Fprintf(o.Log, "%7s  round %d (%s): %d processes killed, %d operations, %d effects, %d objections\n", rep.Took.Round(time.Second), n,
 			r.mode, rep.Killed(), rep.Counts.Begun, rep.Counts.Effects, len(rep.Violations))
+		if len(rep.Violations) > 0 && o.Keep {
+			rep.Files = r.dir
+		}
 		if len(rep.Violations) > 0 || o.Kills > 0 && rep.Killed() >= o.Kills || o.Kills == 0 && rep.Took >= o.For {
 			return rep, nil
 		}
