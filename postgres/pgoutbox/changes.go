@@ -11,8 +11,11 @@ import (
 // pending marks an outcome whose number is given when the step is written.
 const pending = uint64(1) << 62
 
-// recheck is how long a lane is left alone that was being added to while it was looked at.
-const recheck = 20 * time.Millisecond
+// A lane that was being added to when it was looked at is left alone for a while, longer each time.
+const (
+	recheckLeast = 20 * time.Millisecond
+	recheckMost  = time.Second
+)
 
 // changes collects what a step does to records and their lanes, and writes it.
 type changes struct {
@@ -130,7 +133,8 @@ func (c *changes) index() {
 		if stays {
 			s.dueAt, s.dueOrder = c.st.at, c.st.e.clock.next()
 			if was.ghost() {
-				s.dueAt = s.dueAt.Add(recheck)
+				since := s.dueAt.Sub(s.Finished.Add(-c.st.off))
+				s.dueAt = s.dueAt.Add(min(max(since/2, recheckLeast), recheckMost))
 			}
 		}
 	}

@@ -38,16 +38,17 @@ type Engine struct {
 	log   *slog.Logger
 	clock clock
 
-	mu      sync.RWMutex // held for reading by steps under way
-	closed  bool
-	ctx     context.Context // ends when the engine closes
-	cancel  context.CancelFunc
-	tasks   sync.WaitGroup
-	signal  signal
-	rollup  rollup
-	turn    turn
-	adds    merger[*quick]
-	settles merger[*settling]
+	mu       sync.Mutex
+	closed   bool
+	underWay sync.WaitGroup  // steps
+	ctx      context.Context // ends when the engine closes
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+	signal   signal
+	rollup   rollup
+	turn     turn
+	adds     merger[*quick]
+	settles  merger[*settling]
 }
 
 var _ outbox.Engine = (*Engine)(nil)
@@ -85,21 +86,23 @@ func (e *Engine) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.mu.RLock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.closed {
-		e.mu.RUnlock()
 		return outbox.ErrClosed
 	}
+	e.underWay.Add(1)
 	return nil
 }
 
-func (e *Engine) leave() { e.mu.RUnlock() }
+func (e *Engine) leave() { e.underWay.Done() }
 
 // Close implements outbox.Engine.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.underWay.Wait()
 	e.cancel()
 	e.tasks.Wait()
 	return nil

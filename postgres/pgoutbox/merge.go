@@ -7,14 +7,16 @@ import (
 )
 
 const (
-	// mergeMost is how many calls share a transaction at most, and mergeAtOnce how many such transactions are under way.
+	// mergeMost is how many calls share a transaction at most, mergeBytes how many bytes they bring, and mergeAtOnce how
+	// many such transactions are under way.
 	mergeMost   = 128
+	mergeBytes  = 1 << 20
 	mergeAtOnce = 2
 )
 
 // merger lets calls that come while others are being committed share the next transaction. There is no timer: a lone
 // call is run at once.
-type merger[Q any] struct {
+type merger[Q interface{ bytes() int }] struct {
 	mu      sync.Mutex
 	queue   []*merged[Q]
 	running int
@@ -58,8 +60,13 @@ func (m *merger[Q]) do(ctx context.Context, tasks *sync.WaitGroup, q Q, run func
 func (m *merger[Q]) work(run func([]Q)) {
 	for {
 		m.mu.Lock()
-		batch := m.queue[:min(len(m.queue), mergeMost)]
-		m.queue = m.queue[len(batch):]
+		n, bytes := 0, 0
+		for n < min(len(m.queue), mergeMost) && (n == 0 || bytes < mergeBytes) {
+			bytes += m.queue[n].q.bytes()
+			n++
+		}
+		batch := m.queue[:n]
+		m.queue = m.queue[n:]
 		if len(batch) == 0 {
 			m.queue = nil
 			m.running--

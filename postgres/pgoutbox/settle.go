@@ -21,6 +21,15 @@ type settling struct {
 	err error
 }
 
+func (x *settling) bytes() (n int) {
+	for i := range x.ss {
+		if r := x.ss[i].Result; r != nil {
+			n += len(r.Body)
+		}
+	}
+	return n
+}
+
 // Settle implements outbox.Engine. Calls that come at the same time share a step.
 func (e *Engine) Settle(ctx context.Context, ss ...outbox.Settlement) ([]outbox.Settled, error) {
 	if err := e.enter(ctx); err != nil {

@@ -64,8 +64,7 @@ func TestProcessesTellEachOther(t *testing.T) {
 		awaitChanged(t, there)
 	}
 	told("added", func() { mustAdd(t, here, op("a", "a")) })
-	var r []outbox.Record
-	r = mustClaim(t, here, outbox.ClaimRequest{Limit: 1})
+	r := mustClaim(t, here, outbox.ClaimRequest{Limit: 1})
 	told("settled", func() { s := success(r[0]); s.To = outbox.Uncertain; mustSettle(t, here, s) })
 	told("set", func() {
 		_, err := here.Set(t.Context(), outbox.Change{ID: "a", Action: outbox.ResolveDone, Now: time.Now()})
@@ -170,5 +169,5 @@ func TestAnEngineThatClosesLeavesNothingBehind(t *testing.T) {
 		require.NoError(t, e.Close())
 	}
 	listening(t, pool, 0)
-	require.Zero(t, pool.Stat().AcquiredConns())
+	require.Eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 }, 20*time.Second, 5*time.Millisecond)
 }
