@@ -24,31 +24,31 @@ type till struct {
 	tickets []string
 }
 
-func (t *till) show(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.screen = append(t.screen, line)
+func (pos *till) show(line string) {
+	pos.mu.Lock()
+	defer pos.mu.Unlock()
+	pos.screen = append(pos.screen, line)
 }
 
-func (t *till) print(o *flavoso.Order) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.tickets = append(t.tickets, o.ID)
+func (pos *till) print(o *flavoso.Order) {
+	pos.mu.Lock()
+	defer pos.mu.Unlock()
+	pos.tickets = append(pos.tickets, o.ID)
 }
 
-func (t *till) tags() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return append([]string(nil), t.screen...)
+func (pos *till) tags() []string {
+	pos.mu.Lock()
+	defer pos.mu.Unlock()
+	return append([]string(nil), pos.screen...)
 }
 
 // open opens the client as the README does.
-func (t *till) open() (*flavoso.Client, error) {
+func (pos *till) open() (*flavoso.Client, error) {
 	client, err := flavoso.Open(flavoso.Config{
 		Connection: "store-42",
-		Token:      flavoso.StaticToken(t.token),
-		OutboxPath: t.path,
-		BaseURL:    t.baseURL,
+		Token:      flavoso.StaticToken(pos.token),
+		OutboxPath: pos.path,
+		BaseURL:    pos.baseURL, // left out: Flavoso itself
 	})
 	if err != nil {
 		return nil, err
@@ -57,25 +57,25 @@ func (t *till) open() (*flavoso.Client, error) {
 }
 
 // accept accepts an order and tells the person at the till what became of it.
-func (t *till) accept(ctx context.Context, client *flavoso.Client, orderID string) {
+func (pos *till) accept(ctx context.Context, client *flavoso.Client, orderID string) {
 	order, err := client.Orders.Accept(orderID, flavoso.AcceptParams{PreparationMinutes: 20}).Do(ctx)
 	switch flavoso.FateOf(err) {
 	case flavoso.FateDone:
 		if err != nil {
-			t.show("do not cook it: " + err.Error())
+			pos.show("do not cook it: " + err.Error())
 			return
 		}
-		t.print(order)
+		pos.print(order)
 	case flavoso.FateUnknown:
-		t.show("on its way")
+		pos.show("on its way")
 	case flavoso.FateRefused:
-		t.show("Flavoso says no: " + err.Error())
+		pos.show("Flavoso says no: " + err.Error())
 	case flavoso.FateNotSent:
-		t.show("not sent: " + err.Error())
+		pos.show("not sent: " + err.Error())
 	}
 }
 
-func newReadmeTill(t *testing.T, srv *mockserver.Server) (*till, *flavoso.Client) {
+func startTill(t *testing.T, srv *mockserver.Server) (*till, *flavoso.Client) {
 	pos := &till{baseURL: srv.BaseURL(), token: srv.Token("store-42"), path: filepath.Join(t.TempDir(), "pos.outbox")}
 	client, err := pos.open()
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func newReadmeTill(t *testing.T, srv *mockserver.Server) (*till, *flavoso.Client
 
 func TestTheReadmesTillKnowsEveryFate(t *testing.T) {
 	srv := mockserver.Start(t)
-	pos, client := newReadmeTill(t, srv)
+	pos, client := startTill(t, srv)
 	pos.accept(t.Context(), client, srv.AddOrder("store-42", mockserver.Order{}))
 	require.Len(t, pos.tickets, 1)
 
@@ -139,7 +139,7 @@ func TestAcceptSurvivesALostAnswer(t *testing.T) {
 	id := srv.AddOrder("store-42", mockserver.Order{})
 	srv.Inject(mockserver.DropResponse().On("POST", "/orders/{id}/accept").Times(1))
 
-	pos, client := newReadmeTill(t, srv)
+	pos, client := startTill(t, srv)
 	pos.accept(t.Context(), client, id)
 
 	srv.AssertExactlyOnce(t, "orders.accept", id)
