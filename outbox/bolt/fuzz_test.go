@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,8 +13,8 @@ import (
 //
 //	go test -fuzz FuzzPages ./outbox/bolt
 
-func goldenBytes(f *testing.F) []byte {
-	b, err := os.ReadFile("testdata/format-1.outbox")
+func goldenBytes(f *testing.F, format int) []byte {
+	b, err := os.ReadFile(fmt.Sprintf("testdata/format-%d.outbox", format))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -21,7 +22,8 @@ func goldenBytes(f *testing.F) []byte {
 }
 
 func FuzzPages(f *testing.F) {
-	b := goldenBytes(f)
+	f.Add(goldenBytes(f, 1), 0, byte(0))
+	b := goldenBytes(f, 2)
 	f.Add(b, 0, byte(0))
 	f.Add(b, 8, byte(1))
 	f.Add(b[:8192], 4096, byte(0xff))
@@ -66,13 +68,16 @@ func FuzzValues(f *testing.F) {
 	tomb := r.Tombstone()
 	h := header{id: "id", commits: 1}
 	var c counts
+	written := changes{}
+	written.set([]byte("i-id"), []byte("value"), 7)
+	written.set([]byte("n-id"), nil, 7)
 	for _, v := range [][]byte{
-		encodeRequest(key, &r.Record), encodeProgress(key, &r), encodeTombstone(key, &tomb), h.encode(), c.encode(key), {}, {1, 2, 3},
+		encodeRequest(key, &r.Record), encodeProgress(key, &r), encodeTombstone(key, &tomb), h.encode(), c.encode(key), written.encode(key, 7), {}, {1, 2, 3},
 	} {
 		f.Add(v)
 	}
 	f.Fuzz(func(t *testing.T, v []byte) {
-		for _, letter := range []byte{tagRequest, tagProgress, tagKey, tagHeader, tagCounts, tagID, tagOutcome, tagState} {
+		for _, letter := range []byte{tagRequest, tagProgress, tagKey, tagHeader, tagCounts, tagID, tagOutcome, tagState, tagBuffer} {
 			e := newFrame(letter, len(v))
 			if len(v) > 2 {
 				e.raw(v[2:])
@@ -86,6 +91,11 @@ func FuzzValues(f *testing.F) {
 			_, _, _, _ = outcomeOf(key, framed)
 			_, _ = seqOf(letter, key, framed)
 			_ = checkFormatValue(framed)
+			if log := (changeLog{}); log.add(key, framed) {
+				c := newCollection(&pageFile{})
+				c.changes = log.all()
+				c.takeChanges()
+			}
 			c := newCollection(&pageFile{})
 			c.take(key, framed)
 			c.take(v, framed)
