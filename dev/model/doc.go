@@ -3,7 +3,7 @@
 //
 //	go run ./dev/model                       the table: scenarios, states, what holds, which holes are met
 //	go run ./dev/model -ways                 with the shortest way to each hole
-//	go run ./dev/model -deep -only booking   more attempts that may meet faults
+//	go run ./dev/model -deep -only booking   one more attempt may meet faults; of two tills that is too much to be whole
 //	go run ./dev/model -only call -mutant "makes a new key per attempt"
 //
 // # What is real and what is modelled
@@ -53,7 +53,8 @@
 // another till tries again' (two bookings under one reference, after a wait of two and a half minutes).
 //
 // Of the client's: 'conflict believed while a later attempt is on its way' (the wait counts from the first surprise, and
-// not from the last attempt; with -deep), and 'called another's doing', Outcome.ByOther of one's own, after a takeover.
+// not from the last attempt; with -deep), and 'called another's doing', Outcome.ByOther of one's own, after a
+// takeover, or when another till has the key meanwhile.
 //
 // # Limits
 //

@@ -23,7 +23,7 @@ const (
 	refusedUnread      // the same of what could have been read back: the refusal was a replay
 	outwaited          // called rejected: a conflict was believed after a wait that the last attempt outlasts
 	lateWrite          // a keyless write that came later than any attempt lasts changed what a newer one had set
-	miscredited        // called another's doing, and it was its own: of another worker, or without a held answer
+	miscredited        // called another's doing, and it was its own: of another worker, or under a key that another till wants too
 	tooSoon            // two under one reference: the next key was taken while the other till, after a refusal, was trying again
 	undone             // called rejected: it was done, and undone by somebody before it could be seen
 )
@@ -192,7 +192,7 @@ func (m *model) operation(s *state, o int) note {
 			return note{bad: "it is called succeeded, and nothing was done"}
 		}
 		if r.byOther && s.effects[o] > 0 {
-			if m.shared(op.till) || s.bare[o] == s.effects[o] || m.bareOther(s, o) {
+			if m.shared(op.till) || m.contested(o) {
 				return note{hole: miscredited}
 			}
 			return note{bad: "it is called somebody else's doing, and was its own"}
@@ -223,6 +223,16 @@ func (m *model) falseRefusal(s *state, o int) note {
 		return note{hole: undone}
 	}
 	return note{bad: "it is called rejected, and it was done"}
+}
+
+// contested reports whether another operation has the same key.
+func (m *model) contested(o int) bool {
+	for p := range m.ops {
+		if p != o && m.ops[p].key == m.ops[o].key && !m.ops[o].keyless() {
+			return true
+		}
+	}
+	return false
 }
 
 // bareOther reports whether another operation on the resource has an effect that no held answer tells of.
