@@ -105,7 +105,7 @@ func (c *changes) whole(connection, name string) []call {
 func (e *Engine) read(ctx context.Context, calls ...call) error {
 	var err error
 	st := &step{e: e}
-	calls = append([]call{st.plannerCall()}, calls...)
+	calls = append([]call{st.plannerCall(e.sql.planner)}, calls...)
 	for try := range 3 {
 		if try > 0 && !e.pause(ctx, try) {
 			break

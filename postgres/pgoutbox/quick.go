@@ -3,6 +3,7 @@ package pgoutbox
 import (
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -86,9 +87,12 @@ func (e *Engine) addQuick(all []*quick) {
 		}
 		return
 	}
+	insert, params := e.sql.insertQuick, args
+	if len(batch) == 1 {
+		insert, params = e.sql.insertAlone, alone(args)
+	}
 	err = st.first(ctx, // without BEGIN and COMMIT: what is sent at once is one transaction
-		st.plannerCall(), call{sql: hurrySQL}, call{sql: e.sql.lockQuick, args: args[3:4]},
-		call{sql: e.sql.insertQuick, args: args, row: func(scan scanner) error {
+		st.plannerCall(e.sql.plannerQuick), call{sql: e.sql.lockQuick, args: args[3:4]}, call{sql: insert, args: params, row: func(scan scanner) error {
 			var n, seq int64
 			var claimed bool
 			if err := scan(&n, &seq, &claimed); err != nil {
@@ -148,4 +152,16 @@ func quickColumns(st *step, all []*quick) ([]*quick, []any, error) {
 	}
 	return batch, []any{id, conn, lane, lock, kind, resource, key, tag, derived, safe, stop, supersede, fingerprint, created, expires, due, method, target,
 		ctype, accept, size, body, sealed, order, token, claimAt, claimUntil, detail, lease, st.stamp}, nil
+}
+
+// alone returns the parameters of insertAloneSQL.
+func alone(args []any) []any {
+	out := make([]any, len(args))
+	for i, a := range args {
+		if v := reflect.ValueOf(a); v.Kind() == reflect.Slice {
+			a = v.Index(0).Interface()
+		}
+		out[i] = a
+	}
+	return out
 }

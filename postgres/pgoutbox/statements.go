@@ -4,13 +4,13 @@ import "strings"
 
 // statements are the engine's SQL with the names filled in.
 type statements struct {
-	lockQuick, insertQuick, clock, planner, lockLane, look, tombstone, intoLane, lastOfLane, insert string
-	totals, oldest, oldestOfAll, last, merge                                                        string
-	byID, tryLanes, next, lanes, wholeLane, update, hold, holdOf, deltas, demote, stamps            string
-	due, dueFirst, dueMore, dueWalk, walked, dueOf, lapsed, first                                   string
-	nextDue, nextDueOf, nextDueWalk, poll                                                           string
-	get, purgeable, bury, purge, dropKeys, dropHolds, loadState, saveState, deleteState             string
-	fill                                                                                            func(string) string
+	lockQuick, insertQuick, insertAlone, plannerQuick, clock, planner, lockLane, look, tombstone, intoLane, lastOfLane, insert string
+	totals, oldest, oldestOfAll, last, merge                                                                                   string
+	byID, tryLanes, next, lanes, wholeLane, update, hold, holdOf, deltas, demote, stamps                                       string
+	due, dueFirst, dueMore, dueWalk, walked, dueOf, lapsed, first                                                              string
+	nextDue, nextDueOf, nextDueWalk, poll                                                                                      string
+	get, purgeable, bury, purge, dropKeys, dropHolds, loadState, saveState, deleteState                                        string
+	fill                                                                                                                       func(string) string
 }
 
 func newStatements(schema string) statements {
@@ -20,7 +20,7 @@ func newStatements(schema string) statements {
 		dst *string
 		sql string
 	}{
-		{&s.clock, clockSQL}, {&s.planner, plannerSQL}, {&s.lockQuick, lockQuickSQL}, {&s.insertQuick, insertQuickSQL}, {&s.lockLane, lockLaneSQL}, {&s.look, lookSQL}, {&s.tombstone, tombstoneSQL}, {&s.intoLane, intoLaneSQL},
+		{&s.clock, clockSQL}, {&s.planner, plannerSQL}, {&s.lockQuick, lockQuickSQL}, {&s.insertQuick, insertQuickSQL}, {&s.insertAlone, insertAloneSQL}, {&s.plannerQuick, plannerQuickSQL}, {&s.lockLane, lockLaneSQL}, {&s.look, lookSQL}, {&s.tombstone, tombstoneSQL}, {&s.intoLane, intoLaneSQL},
 		{&s.lastOfLane, lastOfLaneSQL}, {&s.insert, insertSQL}, {&s.totals, totalsSQL}, {&s.oldest, oldestSQL}, {&s.oldestOfAll, oldestOfAllSQL},
 		{&s.last, lastSQL}, {&s.merge, mergeSQL}, {&s.byID, byIDSQL}, {&s.tryLanes, tryLanesSQL}, {&s.next, nextSQL},
 		{&s.lanes, lanesSQL}, {&s.wholeLane, wholeLaneSQL}, {&s.update, updateSQL}, {&s.hold, holdSQL}, {&s.holdOf, holdOfSQL}, {&s.deltas, deltasSQL}, {&s.demote, demoteSQL},

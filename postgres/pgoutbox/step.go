@@ -40,14 +40,14 @@ func (st *step) clockCall() call {
 }
 
 // plannerCall is clockCall for a transaction of the engine's own; see plannerSQL.
-func (st *step) plannerCall() call {
+func (st *step) plannerCall(sql string) call {
 	var set string
-	return call{sql: st.e.sql.planner, row: func(scan scanner) error { return scan(&st.at, &st.sync, &set) }}
+	return call{sql: sql, row: func(scan scanner) error { return scan(&st.at, &st.sync, &set) }}
 }
 
 // begin opens the transaction and reads, in one round trip.
 func (st *step) begin(ctx context.Context, calls ...call) error {
-	return st.first(ctx, append([]call{{sql: "BEGIN ISOLATION LEVEL READ COMMITTED"}, st.plannerCall()}, calls...)...)
+	return st.first(ctx, append([]call{{sql: "BEGIN ISOLATION LEVEL READ COMMITTED"}, st.plannerCall(st.e.sql.planner)}, calls...)...)
 }
 
 // first runs the first statements, clockCall or plannerCall among them.
