@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/flavoso/flavoso-go/idempotency"
@@ -110,7 +111,7 @@ func (e *Engine) Claim(ctx context.Context, req idempotency.ClaimRequest) (res i
 // look decides by what is there, without writing. If that does not decide it returns the statement to go on with.
 func (e *Engine) look(ctx context.Context, id idempotency.ID, req idempotency.ClaimRequest) (res idempotency.ClaimResult, next string, err error) {
 	var (
-		now    time.Time
+		now    pgtype.Timestamptz
 		stored []byte
 		row    recordRow
 	)
@@ -120,7 +121,7 @@ func (e *Engine) look(ctx context.Context, id idempotency.ID, req idempotency.Cl
 		return res, e.sql.insert, nil
 	case err != nil:
 		return res, "", err
-	case row.lapsed(now), row.gone(now):
+	case row.lapsed(now.Time), row.gone(now.Time):
 		return res, e.sql.claim, nil
 	}
 	kind := kindReplay

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/flavoso/flavoso-go/idempotency"
 )
@@ -34,12 +35,12 @@ func holdCode(h idempotency.HoldFrom) int16 {
 var states = map[int16]idempotency.State{stateProcessing: idempotency.Processing, stateCompleted: idempotency.Completed,
 	stateFailed: idempotency.Failed, stateUncertain: idempotency.Uncertain}
 
-// recordRow takes the columns of recordColumns.
+// recordRow takes the columns of recordColumns. Times are pgx's own: it reads those without detours.
 type recordRow struct {
-	r                 idempotency.Record
-	state, status     int16
-	fingerprint       []byte
-	finished, expires *time.Time
+	r                                 idempotency.Record
+	state, status                     int16
+	fingerprint                       []byte
+	created, lease, finished, expires pgtype.Timestamptz
 }
 
 func (x *recordRow) targets() []any {
@@ -48,29 +49,25 @@ func (x *recordRow) targets() []any {
 
 // stateTargets take the columns of stateColumns behind others.
 func (x *recordRow) stateTargets(before ...any) []any {
-	return append(before, &x.state, &x.r.Generation, &x.fingerprint, &x.r.Effect, &x.r.Note, &x.status, &x.r.CreatedAt, &x.r.LeaseUntil,
+	return append(before, &x.state, &x.r.Generation, &x.fingerprint, &x.r.Effect, &x.r.Note, &x.status, &x.created, &x.lease,
 		&x.finished, &x.expires)
 }
 
 // lapsed reports whether the lease of a running record has ended.
 func (x *recordRow) lapsed(now time.Time) bool {
-	return x.state == stateProcessing && !x.r.LeaseUntil.After(now)
+	return x.state == stateProcessing && !x.lease.Time.After(now)
 }
 
 // gone reports whether the time is over for which a finished record is held.
 func (x *recordRow) gone(now time.Time) bool {
-	return (x.state == stateCompleted || x.state == stateFailed) && x.expires != nil && !x.expires.After(now)
+	return (x.state == stateCompleted || x.state == stateFailed) && x.expires.Valid && !x.expires.Time.After(now)
 }
 
 func (x *recordRow) record() idempotency.Record {
 	x.r.State, x.r.Status = states[x.state], int(x.status)
 	copy(x.r.Fingerprint[:], x.fingerprint)
-	if x.finished != nil {
-		x.r.FinishedAt = *x.finished
-	}
-	if x.expires != nil {
-		x.r.ExpiresAt = *x.expires
-	}
+	// What is NULL is the zero time.
+	x.r.CreatedAt, x.r.LeaseUntil, x.r.FinishedAt, x.r.ExpiresAt = x.created.Time, x.lease.Time, x.finished.Time, x.expires.Time
 	return x.r
 }
 
