@@ -21,10 +21,12 @@ func (d *Dispatcher) look() (time.Time, error) {
 	now := d.cfg.Now()
 	next = earlier(next, d.superviseLocked(now))
 	next = earlier(next, d.searchLocked(now))
-	shares := d.sharesLocked(now)
 	d.mu.Unlock()
-	for _, s := range shares {
-		again, err := d.claim(s, now)
+	groups := []group{well, careful}
+	// Whoever comes last may find no place left: nobody is always last.
+	rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+	for _, g := range groups {
+		again, err := d.claim(g, now)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -33,52 +35,54 @@ func (d *Dispatcher) look() (time.Time, error) {
 	return next, nil
 }
 
-// share is a group of connections that one claim serves: those that are well, or the careful and the busy,
-// which must not take more than their part.
+// group is which connections one claim serves: those that are well, or the careful and the busy, which must not
+// take more than their part.
+type group int
+
+const (
+	well group = iota
+	careful
+)
+
+// share is a group as it is at one moment.
 type share struct {
-	scope   outbox.Scope
-	careful []*connection // nil = those that are well
-	each    int           // places of one connection that the claim may take; 0 = any
+	scope outbox.Scope
+	busy  []*connection // those of the careful group, whose places are taken before the claim
+	each  int           // places of one connection that the claim may take; 0 = any
 }
 
-// sharesLocked groups the connections that may be claimed from now; the caller holds mu.
-func (d *Dispatcher) sharesLocked(now time.Time) []share {
-	if d.draining || d.inflight >= d.cfg.Concurrency {
-		return nil
-	}
-	var well, careful share
-	for c := range d.roster.special {
-		well.scope.Except = append(well.scope.Except, c.Name)
-		free := c.pace.free()
-		if !c.able(now) || free == 0 {
-			continue
-		}
-		careful.careful = append(careful.careful, c)
-		careful.scope.Connections = append(careful.scope.Connections, c.Name)
-		if careful.each == 0 || free < careful.each {
-			careful.each = free
-		}
-	}
-	var shares []share
-	if len(careful.careful) > 0 {
-		shares = append(shares, careful)
-	}
+// shareLocked returns those of a group that may be claimed from now, and false when there are none; the caller
+// holds mu.
+func (d *Dispatcher) shareLocked(g group, now time.Time) (s share, some bool) {
 	switch {
-	case d.roster.open != nil:
-		well.each = d.roster.places
-		shares = append(shares, well)
-	case len(d.roster.byName) > len(d.roster.special):
-		for name, c := range d.roster.byName {
-			if _, special := d.roster.special[c]; !special {
-				well.scope.Connections = append(well.scope.Connections, name)
+	case d.draining || d.inflight >= d.cfg.Concurrency:
+		return share{}, false
+	case g == careful:
+		for c := range d.roster.special {
+			free := c.pace.free()
+			if !c.able(now) || free == 0 {
+				continue
+			}
+			s.busy = append(s.busy, c)
+			s.scope.Connections = append(s.scope.Connections, c.Name)
+			if s.each == 0 || free < s.each {
+				s.each = free
 			}
 		}
-		well.scope.Except = nil
-		shares = append(shares, well)
+		return s, len(s.busy) > 0
+	case d.roster.open != nil:
+		for c := range d.roster.special {
+			s.scope.Except = append(s.scope.Except, c.Name)
+		}
+		s.each = d.roster.places
+		return s, true
 	}
-	// Whoever comes last may find no place left: nobody is always last.
-	rand.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
-	return shares
+	for name, c := range d.roster.byName {
+		if _, special := d.roster.special[c]; !special {
+			s.scope.Connections = append(s.scope.Connections, name)
+		}
+	}
+	return s, len(s.scope.Connections) > 0
 }
 
 // asked is a request for a claim, and when it was made on the monotonic clock, which a record does not keep.
@@ -106,18 +110,29 @@ func (d *Dispatcher) asking(n int) asked {
 	return a
 }
 
-// claim starts what is due of a share, and returns when to look at it again.
-func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
+// claim starts what is due of a group, and returns when to look at it again.
+func (d *Dispatcher) claim(g group, now time.Time) (time.Time, error) {
 	due, ok := now, true
 	if !d.shared {
 		// Asking costs no commit, and takes no place away from an operation that is submitted meanwhile. Where
 		// others may be faster it tells little, and costs as much as trying.
+		d.mu.Lock()
+		s, some := d.shareLocked(g, now)
+		d.mu.Unlock()
+		if !some {
+			return time.Time{}, nil
+		}
 		var err error
 		if due, ok, err = d.engine.NextDue(d.ctx, s.scope); err != nil {
 			return time.Time{}, err
 		}
 	}
 	d.mu.Lock()
+	s, some := d.shareLocked(g, now) // what was submitted meanwhile has taken places
+	if !some {
+		d.mu.Unlock()
+		return time.Time{}, nil // look is called again when a place is given back
+	}
 	req := d.asking(longBody)
 	q := outbox.ClaimRequest{Scope: s.scope, Mark: req.Mark, KeepExpired: !d.shared}
 	if ok && due.Sub(now) > hurryAhead {
@@ -138,10 +153,7 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 	if hurried {
 		most = d.hurry
 	}
-	if q.Limit = d.takeLocked(&s, most, now); q.Limit == 0 {
-		d.mu.Unlock()
-		return time.Time{}, nil // look is called again when a place is given back
-	}
+	q.Limit = d.takeLocked(&s, most, now)
 	q.PerConnection = s.each
 	q.First = append(q.First, d.fresh...)
 	d.mu.Unlock()
@@ -192,36 +204,34 @@ func (d *Dispatcher) claim(s share, now time.Time) (time.Time, error) {
 // takeLocked takes as many places as a share may fill, at most most, before it is known how many it will.
 func (d *Dispatcher) takeLocked(s *share, most int, now time.Time) int {
 	n := min(d.cfg.Concurrency-d.inflight, most)
-	if d.draining || n <= 0 {
-		return 0
-	}
-	if s.careful != nil {
-		for _, c := range s.careful { // something may have been submitted since they were counted
-			s.each = min(s.each, c.pace.free())
-		}
+	if s.busy == nil {
+		d.claiming = s.each
+	} else {
 		s.each = min(s.each, n)
-		n = min(n, s.each*len(s.careful))
-		for _, c := range s.careful {
+		n = min(n, s.each*len(s.busy))
+		for _, c := range s.busy {
 			d.occupyLocked(c, s.each, now)
 		}
-	}
-	if s.careful == nil {
-		d.claiming = s.each
 	}
 	d.inflight += n
 	return n
 }
 
 // settlePlacesLocked gives back the places that were taken for a share and are not filled by started, whose
-// connections are given.
+// connections are given. Those that were given up to make room for others of them are remembered again.
 func (d *Dispatcher) settlePlacesLocked(s *share, taken int, started []*connection, now time.Time) {
 	d.claiming = 0
 	d.inflight += len(started) - taken
-	for _, c := range s.careful {
+	for _, c := range s.busy {
 		d.occupyLocked(c, -s.each, now)
 	}
-	for _, c := range started {
-		d.occupyLocked(c, 1, now)
+	for i, c := range started {
+		if known := d.roster.byName[c.Name]; known == nil {
+			d.roster.add(c, now)
+		} else {
+			started[i] = known
+		}
+		d.occupyLocked(started[i], 1, now)
 	}
 	if len(started) < taken {
 		signal(d.idle)

@@ -35,9 +35,9 @@ func newRoster(cfg Config) roster {
 	return r
 }
 
-// sort puts a connection that has changed where it belongs.
+// sort puts a connection that has changed where it belongs; one that was given up belongs nowhere.
 func (r *roster) sort(c *connection, now time.Time) {
-	if c.able(now) && c.pace.open() && c.pace.free() >= r.places {
+	if r.byName[c.Name] != c || c.able(now) && c.pace.open() && c.pace.free() >= r.places {
 		delete(r.special, c)
 	} else {
 		r.special[c] = struct{}{}

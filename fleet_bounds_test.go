@@ -1,0 +1,107 @@
+package flavoso
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// crowd is a fakeAPI's request that takes its time and counts how many of a connection run at once.
+type crowd struct {
+	takes time.Duration
+
+	mu      sync.Mutex
+	running map[string]int
+	most    int
+}
+
+func (c *crowd) run(r *http.Request) error {
+	name := connectionOf(r)
+	c.mu.Lock()
+	if c.running == nil {
+		c.running = map[string]int{}
+	}
+	c.running[name]++
+	c.most = max(c.most, c.running[name])
+	c.mu.Unlock()
+	time.Sleep(c.takes)
+	c.mu.Lock()
+	c.running[name]--
+	c.mu.Unlock()
+	return nil
+}
+
+// slowNextDue is an engine that answers NextDue when it is let to.
+type slowNextDue struct {
+	outbox.Engine
+	armed atomic.Bool
+	let   chan struct{}
+}
+
+func (e *slowNextDue) NextDue(ctx context.Context, s outbox.Scope) (time.Time, bool, error) {
+	if e.armed.Swap(false) {
+		<-e.let
+	}
+	return e.Engine.NextDue(ctx, s)
+}
+
+// What is submitted while the loop asks the storage takes places of its connection, and the claim that follows
+// leaves them alone.
+func TestFleetClaimLeavesPlacesThatWereTakenMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &slowNextDue{Engine: outbox.NewMemory(), let: make(chan struct{})}
+		c := &crowd{takes: time.Second}
+		f := newFakeFleet(t, &fakeAPI{before: c.run}, func(cfg *FleetConfig) { cfg.Outbox, cfg.PerConnection = engine, 4 })
+		synctest.Wait()
+		engine.armed.Store(true)
+		f.core.dispatcher.Kick()
+		synctest.Wait()
+		for i := range 6 {
+			_, err := post(f.Client("a"), fmt.Sprint(i)).Enqueue(t.Context())
+			require.NoError(t, err)
+		}
+		close(engine.let)
+		require.NoError(t, f.Client("a").Flush(t.Context()))
+		require.Equal(t, 4, c.most)
+	})
+}
+
+// A connection that a claim has just met is not given up for the next one that it meets: its attempts would be
+// counted apart from then on.
+func TestFleetRemembersConnectionsThatItClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := outbox.NewMemory()
+		names := []string{"a", "b", "c"}
+		web := newFakeFleet(t, &fakeAPI{}, func(cfg *FleetConfig) { cfg.Outbox, cfg.Concurrency = engine, -1 })
+		for _, name := range names {
+			_, err := post(web.Client(name), "first").Enqueue(t.Context())
+			require.NoError(t, err)
+		}
+		require.NoError(t, web.Close())
+		c := &crowd{takes: 10 * time.Second}
+		f := newFakeFleet(t, &fakeAPI{before: c.run}, func(cfg *FleetConfig) {
+			cfg.Outbox, cfg.PerConnection, cfg.MaxConnections = engine, 1, 1
+		})
+		synctest.Wait()
+		for _, name := range names {
+			_, err := post(f.Client(name), "second").Enqueue(t.Context())
+			require.NoError(t, err)
+		}
+		for _, name := range names {
+			require.NoError(t, f.Client(name).Flush(t.Context()))
+		}
+		require.Equal(t, 1, c.most)
+		_, err := post(f.Client("d"), "lane").Enqueue(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, f.core.dispatcher.Connections())
+	})
+}
