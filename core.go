@@ -78,7 +78,9 @@ func (c *core) start(d dispatch.Config) error {
 		return errors.Join(err, c.closeEngine())
 	}
 	c.dispatcher.Start()
-	c.jobs.Go(c.sweep)
+	if c.cfg.Concurrency > 0 { // who hands over no outcomes does not know which of them others still have to
+		c.jobs.Go(c.sweep)
+	}
 	if c.outcomes != nil {
 		c.jobs.Go(c.outcomes.run)
 	}

@@ -44,8 +44,8 @@ type FleetConfig struct {
 	// process that dies has claimed out of reach.
 	AttemptTimeout time.Duration
 	// Concurrency bounds the attempts of all connections together that this process has under way at once;
-	// default 64. Negative: it sends nothing and hands over no outcomes; it saves operations and waits for what
-	// other processes make of them, as a web server does that has workers.
+	// default 64. Negative: it sends nothing, hands over no outcomes and removes nothing; it saves operations and
+	// waits for what other processes make of them, as a web server does that has workers.
 	Concurrency int
 	// PerConnection bounds those of one connection; default 4.
 	PerConnection int

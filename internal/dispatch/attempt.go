@@ -64,16 +64,20 @@ func (d *Dispatcher) attempt(c *connection, rec outbox.Record, asked asked) {
 	d.settle(ctx, rec, s)
 }
 
-// deadline is when an attempt has to be over: after its timeout, and well before its lease ends. The lease is
-// counted from before it was asked for, and as a span: the storage has a clock of its own.
+// deadline is when an attempt has to be over: after its timeout, and well before its lease ends.
 func (d *Dispatcher) deadline(rec *outbox.Record, asked asked) time.Time {
 	end := time.Now().Add(d.cfg.AttemptTimeout(len(rec.Request.Body)))
-	if until := rec.Claim.Until; !until.IsZero() {
-		if lease := asked.at.Add(until.Sub(rec.Claim.At) - leaseSpare); lease.Before(end) {
-			return lease
-		}
+	if span, leased := leaseSpan(rec); leased && asked.at.Add(span).Before(end) {
+		return asked.at.Add(span)
 	}
 	return end
+}
+
+// leaseSpan is how long after a claim was asked for its attempt has to be over for its lease; false = it has none.
+// It is counted from before it was asked for, and as a span: the storage has a clock of its own.
+func leaseSpan(rec *outbox.Record) (time.Duration, bool) {
+	until := rec.Claim.Until
+	return until.Sub(rec.Claim.At) - leaseSpare, !until.IsZero()
 }
 
 // try is one attempt at one operation.
@@ -129,10 +133,15 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 	return t.withEvidence(t.decide(ctx, x, v, token))
 }
 
-// stale reports whether too much time has passed since the claim, on the monotonic or the wall clock.
+// stale reports whether too much time has passed since the claim, on the monotonic or the wall clock. A machine
+// that slept shows it on the wall clock alone, and its lease may be over.
 func (t *try) stale() bool {
+	most := staleClaim
+	if span, leased := leaseSpan(t.rec); leased {
+		most = min(most, span)
+	}
 	wall := t.d.cfg.Now().Round(0).Sub(t.asked.Round(0))
-	return time.Since(t.start) > staleClaim || wall > staleClaim || wall < -staleClaim
+	return time.Since(t.start) > most || wall > most || wall < -staleClaim
 }
 
 // beforeRepeat settles what must not simply be sent again: an earlier attempt may have arrived.

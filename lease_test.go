@@ -1,0 +1,78 @@
+package flavoso
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flavoso/flavoso-go/outbox"
+)
+
+// sharedMemory is an engine that says that other processes have its storage open, too.
+type sharedMemory struct{ outbox.Engine }
+
+func (sharedMemory) Shared() bool { return true }
+
+// A machine that slept until its lease had nearly ended begins no request: another process may take over any
+// moment. The wall clock alone shows that it slept.
+func TestNoRequestBeginsWhenItsLeaseMayEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newWallClock(time.Now())
+		var asked atomic.Int32
+		api := &fakeAPI{}
+		c := newFakeTill(t, api, func(c *Config) {
+			c.Outbox = sharedMemory{outbox.NewMemory()}
+			c.AttemptTimeout = 5 * time.Second // a lease of 35 s
+			c.now, c.uptime = clock.now, clock.uptime
+			c.Token = TokenFunc(func(context.Context, TokenRequest) (string, error) {
+				if asked.Add(1) == 1 {
+					clock.sleep(40 * time.Second)
+				}
+				return "token", nil
+			})
+		})
+		call := post(c, "lane")
+		_, err := call.Do(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, api.count())
+		o, _ := call.Outcome()
+		require.Equal(t, 2, o.Attempts, "the first one was not sent")
+	})
+}
+
+// What a process that only saves keeps is for others to hand over and to remove.
+func TestSavingOnlyRemovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := outbox.NewMemory()
+		var handed atomic.Int32
+		worker := func(take bool) *Fleet {
+			return newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) {
+				c.Outbox, c.KeepFinished = engine, time.Hour
+				c.OnOutcome = func(context.Context, *Client, Outcome) error {
+					if !take {
+						return context.DeadlineExceeded
+					}
+					handed.Add(1)
+					return nil
+				}
+			})
+		}
+		f := worker(false)
+		_, err := post(f.Client("a"), "lane").Do(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+
+		web := newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) {
+			c.Outbox, c.Concurrency, c.KeepFinished = engine, -1, time.Hour
+		})
+		time.Sleep(12 * time.Hour)
+		require.NoError(t, web.Close())
+		worker(true)
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 1, handed.Load())
+	})
+}
