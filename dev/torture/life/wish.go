@@ -105,7 +105,11 @@ func (v wish) operation(t *Life) (account.Event, operation) {
 	case "call":
 		e.Lane, e.Target, e.Wish, e.Marker = "call:"+v.name, "/bookings", v.name, v.name
 		body := map[string]any{"external_id": v.name, "party_size": 3, "starts_at": opens, "customer": map[string]string{"name": "Jo"}}
-		return e, of(flavoso.NewCall[flavoso.Booking](c, "POST", "/bookings", body).WithLane(e.Lane).WithTag(v.name))
+		call := flavoso.NewCall[flavoso.Booking](c, "POST", "/bookings", body).WithLane(e.Lane).WithTag(v.name)
+		if v.expiry > 0 {
+			call = call.WithExpiry(v.expiry)
+		}
+		return e, of(call)
 	case "menu.availability":
 		e.Lane, e.Target, e.Wish, e.Marker = "menu", "/menu/availability", v.name, v.name
 		return e, of(c.Menu.SetAvailability(flavoso.AvailabilityParams{Changes: []flavoso.AvailabilityChange{

@@ -124,7 +124,7 @@ type worker struct {
 func (w *worker) run(ctx context.Context, orders <-chan plan.Order) {
 	kinds := w.life.Plan.Work
 	if len(kinds) == 0 {
-		kinds = []string{"ticket", "ticket", "booking", "booking", "call", "expire", "cancel", "big"}
+		kinds = []string{"ticket", "ticket", "booking", "booking", "call", "expire", "expiring call", "cancel", "big"}
 	}
 	for n := 0; n < w.life.Plan.Calls && ctx.Err() == nil; n++ {
 		if w.rnd.IntN(3) == 0 {
@@ -148,6 +148,8 @@ func (w *worker) run(ctx context.Context, orders <-chan plan.Order) {
 			w.submit(ctx, wish{kind: "bookings.create", name: name, resource: name, conn: conn, pad: w.rnd.IntN(12000), once: true})
 		case "call":
 			w.submit(ctx, wish{kind: "call", name: name, resource: name, conn: conn})
+		case "expiring call":
+			w.submit(ctx, wish{kind: "call", name: name, resource: name, conn: conn, expiry: time.Duration(20+w.rnd.IntN(200)) * time.Millisecond})
 		case "expire":
 			w.submit(ctx, wish{kind: "bookings.create", name: name, resource: name, conn: conn, expiry: time.Duration(1+w.rnd.IntN(30)) * time.Millisecond, once: true})
 		case "cancel":

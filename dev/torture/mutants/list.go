@@ -86,7 +86,8 @@ func aboutSending() []Mutant {
 		{Name: "a lane does not wait for a late write without a key", Rule: "out of order", Run: crashing(func(s *rig.Style) { s.Workers, s.Calls = 0, 12 }, "late", "delay before"),
 			Patches: []overlay.Patch{patch(attemptFile, "	if t.rec.WireKey == \"\" && !t.clean {\n		s.LaneNotBefore", "	if false {\n		s.LaneNotBefore")}},
 		{Name: "a key that others use moves on at once", Rule: "doubled", Run: crashing(func(s *rig.Style) { s.Workers, s.Menu, s.LifeMean, s.PointRatio = 0, false, 60*time.Millisecond, 0 }, "drop_response"),
-			Patches: []overlay.Patch{patch(attemptFile, "case f.Wish == Impossible || f.Wish == GivenUp || rec.Generation >= maxGenerations:", "case rec.Generation >= maxGenerations:")}},
+			Patches: []overlay.Patch{patch(attemptFile, "		f := d.find(ctx, t.c, rec)\n		switch {\n		case f.Wish == Fulfilled:\n			r := t.found(\"by_other\", f)",
+				"		if rec.Generation < maxGenerations {\n			return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), NextGeneration: true, Last: last}\n		}\n		f := d.find(ctx, t.c, rec)\n		switch {\n		case f.Wish == Fulfilled:\n			r := t.found(\"by_other\", f)")}},
 		{Name: "a key is good for ever", Rule: "doubled", Run: restless(crashing(working("call"), "drop_response", "hang after", "status 503")),
 			Patches: []overlay.Patch{patch("internal/dispatch/network.go", "return !known || age >= d.cfg.Window", "return false && (!known || age >= d.cfg.Window)")}},
 	}
@@ -94,6 +95,11 @@ func aboutSending() []Mutant {
 
 func restless(o rig.Options) rig.Options {
 	o.Restless, o.Ratio = true, 0.5
+	return o
+}
+
+func outages(o rig.Options) rig.Options {
+	o.Outages, o.Ratio = true, 0.5
 	return o
 }
 
@@ -123,8 +129,10 @@ func aboutKeeping() []Mutant {
 	}
 	ownMark := r.Exposure != nil`),
 			}},
-		{Name: "any claim clears the mark", Rule: "doubled",
-			Run:     restless(crashing(func(s *rig.Style) { s.Work, s.LifeMean, s.PointRatio = []string{"booking"}, 200*time.Millisecond, 0 }, "not_held")),
+		{Name: "any claim clears the mark", Rule: "told wrongly",
+			Run: outages(crashing(func(s *rig.Style) {
+				s.Work, s.LifeMean, s.PointRatio = []string{"expiring call"}, 200*time.Millisecond, 0
+			}, "drop_response")),
 			Patches: []overlay.Patch{patch(transitionFile, "unmarked := r.Exposure == nil || s.NeverSent && ownMark", "unmarked := r.Exposure == nil || s.NeverSent || ownMark && s.NeverSent")}},
 		{Name: "answered before it is durable", Rule: "missing", Run: crashing(func(s *rig.Style) { s.Workers = 6 }, "refuse"),
 			Patches: []overlay.Patch{

@@ -40,6 +40,8 @@ type Options struct {
 	Ratio float64
 	// Restless makes what happens to everybody happen more often: restarts of the server, and nights.
 	Restless bool
+	// Outages makes the server's restarts the one thing that happens, and one follow the other.
+	Outages bool
 }
 
 // Report is what came of a run.
@@ -209,7 +211,7 @@ func (r *round) run() (err error) {
 func (r *round) events() error {
 	rnd := rand.New(rand.NewPCG(r.options.Seed, uint64(r.number)<<8|1))
 	pause := 500
-	if r.options.Restless {
+	if r.options.Restless || r.options.Outages {
 		pause = 100
 	}
 	for {
@@ -219,7 +221,7 @@ func (r *round) events() error {
 		}
 		var err error
 		switch n := rnd.IntN(12); {
-		case n < 3:
+		case n < 3 || r.options.Outages:
 			err = r.server.restart(time.Duration(rnd.IntN(60)) * time.Millisecond)
 			r.note(func(rep *Report) { rep.Restarts++ })
 		case n < 5:
