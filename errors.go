@@ -114,7 +114,9 @@ type ParamError struct {
 	Rule  string // what must hold
 }
 
-func (e *ParamError) Error() string        { return fmt.Sprintf("flavoso: %s: %s", e.Field, e.Rule) }
+func (e *ParamError) Error() string { return fmt.Sprintf("flavoso: %s: %s", e.Field, e.Rule) }
+
+// Is matches ErrNotSaved.
 func (e *ParamError) Is(target error) bool { return target == ErrNotSaved }
 
 // NotSavedError says that an operation was not saved, and why: the context ended first, the client is
@@ -126,6 +128,8 @@ type NotSavedError struct {
 func (e *NotSavedError) Error() string {
 	return fmt.Sprintf("flavoso: not saved, nothing was sent: %v", e.Err)
 }
+
+// Is matches ErrNotSaved.
 func (e *NotSavedError) Is(target error) bool { return target == ErrNotSaved }
 func (e *NotSavedError) Unwrap() error        { return e.Err }
 
@@ -140,6 +144,8 @@ type SaveError struct {
 func (e *SaveError) Error() string {
 	return fmt.Sprintf("flavoso: operation %s: it is not known whether it was saved; it was not sent now; do the same call again to settle it: %v", e.OperationID, e.Err)
 }
+
+// Is matches ErrUnknown.
 func (e *SaveError) Is(target error) bool { return target == ErrUnknown }
 func (e *SaveError) Unwrap() error        { return e.Err }
 
@@ -206,6 +212,8 @@ type UncertainError struct {
 func (e *UncertainError) Error() string {
 	return fmt.Sprintf("flavoso: operation %s may have been done and nothing can tell by itself (%s); it is parked for a decision: see Operations.Resolve", e.OperationID, e.Reason)
 }
+
+// Is matches ErrUncertain and ErrUnknown.
 func (e *UncertainError) Is(target error) bool { return target == ErrUncertain || target == ErrUnknown }
 
 // AbandonedError says that somebody gave the operation up. It is not sent again. When it may have been
@@ -220,6 +228,8 @@ type AbandonedError struct {
 func (e *AbandonedError) Error() string {
 	return fmt.Sprintf("flavoso: operation %s was given up by a decision (may have been sent: %t)", e.OperationID, e.MaybeSent)
 }
+
+// Is matches ErrUnknown when the operation may have been sent.
 func (e *AbandonedError) Is(target error) bool {
 	if e.MaybeSent {
 		return target == ErrUnknown
@@ -236,6 +246,8 @@ type SupersededError struct {
 func (e *SupersededError) Error() string {
 	return fmt.Sprintf("flavoso: operation %s was never sent: operation %s replaced it", e.OperationID, e.By)
 }
+
+// Is makes its fate FateNotSent.
 func (e *SupersededError) Is(target error) bool { return target == errNeverSent }
 
 // KeyReusedError says that the key already stands for other content in this outbox: the same order
@@ -254,6 +266,8 @@ func (e *KeyReusedError) Error() string {
 	return fmt.Sprintf("flavoso: %s %s: operation %s (%s) stands for this already, with other content; nothing of this call was sent; change what is there instead, or use another key or reference for another operation",
 		e.Kind, e.Resource, e.OperationID, e.State)
 }
+
+// Is matches ErrKeyReused and ErrNotSaved.
 func (e *KeyReusedError) Is(target error) bool {
 	return target == ErrKeyReused || target == ErrNotSaved
 }

@@ -57,14 +57,15 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("outbox %s: in use by process %d", e.Path, e.PID)
 }
 
+// Is matches ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // FullError says which limit an addition would have passed. errors.Is(err, ErrFull) is true.
 type FullError struct {
 	Limit string // "operations", "bytes" or "disk"
-	Have  int64
-	Max   int64
-	Err   error // the disk's error, for "disk"
+	Have  int64  // operations or bytes that are kept
+	Max   int64  // the limit
+	Err   error  // the disk's error, for "disk"
 }
 
 func (e *FullError) Error() string {
@@ -74,6 +75,7 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("outbox: full: %d of at most %d %s are kept, nothing was saved", e.Have, e.Max, e.Limit)
 }
 
+// Is matches ErrFull.
 func (e *FullError) Is(target error) bool { return target == ErrFull }
 
 func (e *FullError) Unwrap() error { return e.Err }
