@@ -93,7 +93,8 @@
 //
 // An addition is one round trip, two when something stands in its way, its Limits are set or it is made in the
 // application's transaction. Additions that come at the same time share a transaction, and so do results. A claim of many is two
-// round trips, like a result of many. Statements ask for their indexes whatever the planner's statistics say.
+// round trips, like a result of many. Statements ask for their indexes whatever the planner's statistics say; only lists of
+// outcomes that were taken over, and lists by tag or kind alone, look at more than they return.
 //
 // # Upkeep
 //

@@ -110,7 +110,7 @@ func (e *Engine) read(ctx context.Context, calls ...call) error {
 		if try > 0 && !e.pause(ctx, try) {
 			break
 		}
-		if err = (pgxSession{e.pool}).do(ctx, calls...); !isBroken(err) {
+		if err = (pgxSession{e.pool}).do(ctx, calls...); !isBroken(err) && !isRefused(err) {
 			return err
 		}
 	}

@@ -117,7 +117,8 @@ func TestPollingAloneIsEnough(t *testing.T) {
 	mustSettle(t, here, success(r[0]))
 	awaitChanged(t, there) // an outcome
 	var n int
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' OR query LIKE '%pg_notify%' AND pid <> pg_backend_pid()").Scan(&n))
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND (query LIKE 'LISTEN%' OR query LIKE '%pg_notify%')`).Scan(&n))
 	require.Zero(t, n)
 }
 

@@ -199,3 +199,27 @@ func addInTx(t testing.TB, pool *pgxpool.Pool, f func(pgx.Tx) error) (committed 
 		}
 	}
 }
+
+// The engine works at READ COMMITTED, whatever the connections' default is.
+func TestWorkersOnAPoolThatDefaultsToSerializable(t *testing.T) {
+	pool := newPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable" })
+	e := open(t, pool)
+	f := newEffects(t)
+	stop := make(chan struct{})
+	var adders, workers sync.WaitGroup
+	for i := range 4 {
+		workers.Go(func() { f.work(e, 3, stop) })
+		adders.Go(func() {
+			for n := range 20 {
+				if _, err := e.Add(context.Background(), op(fmt.Sprint("op-", i, "-", n), fmt.Sprint("lane-", n%3))); err != nil {
+					t.Errorf("add: %v", err)
+				}
+			}
+		})
+	}
+	adders.Wait()
+	close(stop)
+	workers.Wait()
+	require.Len(t, f.done, 80)
+	checkTables(t, pool)
+}
