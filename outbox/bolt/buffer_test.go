@@ -33,7 +33,7 @@ func TestTablesShowTheIndexWithTheChangesOverIt(t *testing.T) {
 			tables := map[byte]table{}
 			over := &buffer{changes: &changes{}}
 			for _, letter := range []byte("abc") {
-				tables[letter] = table{b, letter, over}
+				tables[letter] = table{&source{b: b}, letter, over}
 			}
 			for range rapid.IntRange(0, 25).Draw(t, "changes") {
 				k := key.Draw(t, "change")

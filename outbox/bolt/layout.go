@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -197,34 +198,57 @@ func dueKey(connection string, due time.Time, dueSeq uint64) []byte {
 
 func nameKey(connection, name string) []byte { return append(appendText(nil, connection), name...) }
 
+// source is a bucket of a transaction, opened when it is first needed: most transactions need few of them.
+type source struct {
+	tx   *bbolt.Tx
+	name string
+	b    *bbolt.Bucket
+}
+
+// bucket panics where the bucket is missing, as bbolt does on damaged pages; see guard.
+func (s *source) bucket() *bbolt.Bucket {
+	if s.b == nil {
+		if s.b = s.tx.Bucket([]byte(s.name)); s.b == nil {
+			panic(fmt.Errorf("%w: bucket %q is missing", errNotOutbox, s.name))
+		}
+		if s.name == places[bRequest].bucket {
+			s.b.FillPercent = 0.9 // its keys only grow: full pages instead of half-empty ones
+		}
+	}
+	return s.b
+}
+
 // table is one kind of entries in a transaction.
 type table struct {
-	b      *bbolt.Bucket
+	source *source
 	letter byte
 	buffer *buffer // of the transaction; nil = entries are changed in their bucket
 }
 
 type tables [kindCount]table
 
-// openTables opens the tables of a transaction; buffer, if there is one, has the changes of the index.
-func openTables(tx *bbolt.Tx, buffer *buffer) (t tables, err error) {
-	open := make(map[string]*bbolt.Bucket, len(bucketNames))
+// openTables returns the tables of a transaction; buffer, if there is one, has the changes of the index.
+func openTables(tx *bbolt.Tx, buffer *buffer) (t tables) {
+	sources := make([]source, len(bucketNames))
+	for i, name := range bucketNames {
+		sources[i] = source{tx: tx, name: name}
+	}
 	for kind, p := range places {
-		b := open[p.bucket]
-		if b == nil {
-			if b = tx.Bucket([]byte(p.bucket)); b == nil {
-				return t, fmt.Errorf("%w: bucket %q is missing", errNotOutbox, p.bucket)
-			}
-			open[p.bucket] = b
-		}
-		t[kind] = table{b: b, letter: p.letter}
+		t[kind] = table{source: &sources[sourceOf[kind]], letter: p.letter}
 		if p.letter != 0 {
 			t[kind].buffer = buffer
 		}
 	}
-	t[bRequest].b.FillPercent = 0.9 // its keys only grow: full pages instead of half-empty ones
-	return t, nil
+	return t
 }
+
+// sourceOf says which bucket a kind is in.
+var sourceOf = func() (of [kindCount]int) {
+	for kind, p := range places {
+		of[kind] = slices.Index(bucketNames[:], p.bucket)
+	}
+	return of
+}()
 
 // buffered returns the changes that lie over the bucket; nil = none.
 func (t table) buffered() *changes {
@@ -249,7 +273,7 @@ func (t table) get(k []byte) []byte {
 			return c.list[i].value
 		}
 	}
-	return t.b.Get(k)
+	return t.source.bucket().Get(k)
 }
 
 func (t table) put(k, v []byte, commit uint64) error {
@@ -257,7 +281,7 @@ func (t table) put(k, v []byte, commit uint64) error {
 		c.set(t.key(k), v, commit)
 		return nil
 	}
-	return t.b.Put(t.key(k), v)
+	return t.source.bucket().Put(t.key(k), v)
 }
 
 func (t table) delete(k []byte, commit uint64) error {
@@ -265,11 +289,11 @@ func (t table) delete(k []byte, commit uint64) error {
 		c.set(t.key(k), nil, commit)
 		return nil
 	}
-	return t.b.Delete(t.key(k))
+	return t.source.bucket().Delete(t.key(k))
 }
 
 func (t table) cursor() *cursor {
-	c := &cursor{t: t, c: t.b.Cursor()}
+	c := &cursor{t: t, c: t.source.bucket().Cursor()}
 	if b := t.buffered(); b != nil {
 		c.changes = b.list
 	}

@@ -499,8 +499,8 @@ func newReader(tx *bbolt.Tx, instance string, f *file) (r reader, err error) {
 			return r, err
 		}
 	}
-	r.b, err = openTables(tx, r.buffer)
-	return r, err
+	r.b = openTables(tx, r.buffer)
+	return r, nil
 }
 
 func (t *reader) counts(connection string) (counts, error) {
