@@ -19,6 +19,7 @@ type InspectOption func(*inspectOptions)
 
 type inspectOptions struct {
 	changes, bodies bool
+	guarded         bool // a token is asked for
 	token, file     string
 }
 
@@ -30,18 +31,23 @@ func InspectChanges() InspectOption { return func(o *inspectOptions) { o.changes
 func InspectBodies() InspectOption { return func(o *inspectOptions) { o.bodies = true } }
 
 // InspectToken refuses requests without "Authorization: Bearer <token>": loopback alone lets in every user and
-// program of the machine. The tool takes the token from FLAVOSO_INSPECT_TOKEN.
-func InspectToken(token string) InspectOption { return func(o *inspectOptions) { o.token = token } }
+// program of the machine. The tool takes the token from FLAVOSO_INSPECT_TOKEN. With an empty one nobody is
+// answered, and ListenInspect fails: it was forgotten.
+func InspectToken(token string) InspectOption {
+	return func(o *inspectOptions) { o.guarded, o.token = true, token }
+}
 
 // InspectHandler returns a handler that shows what a running client's outbox holds, to the command flavoso
 // (flavoso outbox list --inspect http://127.0.0.1:8484) and to programs on the same machine: the file itself
 // can be opened by one process only. Mount it on a loopback listener, under a path with http.StripPrefix;
-// [ListenInspect] does all of it in one call. Of a [Fleet], any client shows what all connections have.
+// [ListenInspect] does all of it in one call. Of a [Fleet], any client shows what all connections have, and lets it
+// be changed.
 //
 // It is read-only and shows no bodies unless options say otherwise. It answers peers on loopback only, and
 // neither what a proxy hands on nor what a web page in a browser on the till may ask: the Host header must
-// name loopback (DNS rebinding), an Origin must be its own. It may be used by many goroutines; after
-// the client was closed it answers 503.
+// name loopback (DNS rebinding), an Origin must be its own. A proxy on the same machine that adds none of the
+// usual headers looks like a program: where there may be one, use [InspectToken]. It may be used by many
+// goroutines; after the client was closed it answers 503.
 //
 // All answers are JSON, with the fields that docs/operator.md lists; times are RFC 3339.
 //
@@ -66,14 +72,14 @@ func InspectHandler(c *Client, opts ...InspectOption) http.Handler {
 	mux.Handle("GET /status", h.answer(h.status))
 	mux.Handle("GET /operations", h.answer(h.list))
 	mux.Handle("GET /operations/{id}", h.answer(h.show))
-	mux.Handle("POST /operations/{id}/retry", h.change(func(r *http.Request, id string) error {
-		return c.Operations.RetryNow(r.Context(), id)
+	mux.Handle("POST /operations/{id}/retry", h.change(func(r *http.Request, of *OperationsService, id string) error {
+		return of.RetryNow(r.Context(), id)
 	}))
-	mux.Handle("POST /operations/{id}/cancel", h.change(func(r *http.Request, id string) error {
-		return c.Operations.Cancel(r.Context(), id)
+	mux.Handle("POST /operations/{id}/cancel", h.change(func(r *http.Request, of *OperationsService, id string) error {
+		return of.Cancel(r.Context(), id)
 	}))
 	mux.Handle("POST /operations/{id}/resolve", h.change(h.resolve))
-	mux.Handle("POST /lanes/resume", h.change(h.resume))
+	mux.Handle("POST /lanes/resume", h.mayChange(h.resume))
 	mux.Handle("/", h.answer(func(r *http.Request) (any, error) {
 		return nil, &inspect.Error{Code: inspect.CodeInvalid, Message: "there is no " + r.Method + " of this path"}
 	}))
@@ -142,25 +148,43 @@ func (h *inspectHandler) query(r *http.Request) (outbox.Query, error) {
 	return q, nil
 }
 
-func (h *inspectHandler) resolve(r *http.Request, id string) error {
+func (h *inspectHandler) resolve(r *http.Request, of *OperationsService, id string) error {
 	var x inspect.Resolution
 	if err := readJSON(r, &x); err != nil {
 		return err
 	}
 	decisions := map[string]Decision{"done": Done, "send_again": SendAgain, "abandon": Abandon}
-	return h.client.Operations.Resolve(r.Context(), id, Resolution{Decision: decisions[x.Decision], Body: x.Body, Note: x.Note})
+	return of.Resolve(r.Context(), id, Resolution{Decision: decisions[x.Decision], Body: x.Body, Note: x.Note})
 }
 
-func (h *inspectHandler) resume(r *http.Request, _ string) error {
+func (h *inspectHandler) resume(r *http.Request) (any, error) {
 	var x inspect.Resume
 	if err := readJSON(r, &x); err != nil {
-		return err
+		return nil, err
 	}
-	return h.client.Operations.set(r.Context(), x.Change(h.client.cfg.now()))
+	return struct{}{}, h.client.Operations.set(r.Context(), x.Change(h.client.cfg.now()))
 }
 
-// change answers a request that changes something with the operation as it is then.
-func (h *inspectHandler) change(do func(r *http.Request, id string) error) http.Handler {
+// change answers a request that changes an operation with the operation as it is then.
+func (h *inspectHandler) change(do func(r *http.Request, of *OperationsService, id string) error) http.Handler {
+	return h.mayChange(func(r *http.Request) (any, error) {
+		id, c := r.PathValue("id"), h.client
+		if c.fleet { // its clients change what is their own
+			rep, err := c.dispatcher.Look(r.Context(), id)
+			if err != nil {
+				return nil, err
+			}
+			c = c.client(rep.Record.Connection)
+		}
+		if err := do(r, c.Operations, id); err != nil {
+			return nil, err
+		}
+		return h.operation(r.Context(), id, false)
+	})
+}
+
+// mayChange answers a request that changes something.
+func (h *inspectHandler) mayChange(do func(*http.Request) (any, error)) http.Handler {
 	return h.answer(func(r *http.Request) (any, error) {
 		if !h.options.changes {
 			return nil, &inspect.Error{Code: inspect.CodeReadOnly,
@@ -169,14 +193,7 @@ func (h *inspectHandler) change(do func(r *http.Request, id string) error) http.
 		if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 			return nil, &inspect.Error{Code: inspect.CodeInvalid, Message: "Content-Type must be application/json"}
 		}
-		id := r.PathValue("id")
-		if err := do(r, id); err != nil {
-			return nil, err
-		}
-		if id == "" {
-			return struct{}{}, nil
-		}
-		return h.operation(r.Context(), id, false)
+		return do(r)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 func (h *inspectHandler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		why := refusedPeer(r)
-		if why == "" && h.options.token != "" && !h.authorized(r) {
+		if why == "" && h.options.guarded && !h.authorized(r) {
 			why = "the token is missing or wrong"
 		}
 		if why != "" {
@@ -27,7 +27,7 @@ func (h *inspectHandler) guard(next http.Handler) http.Handler {
 
 func (h *inspectHandler) authorized(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(h.options.token)) == 1
+	return ok && token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(h.options.token)) == 1
 }
 
 // proxyHeaders are set by what hands requests of others on: its own connection comes from loopback, and

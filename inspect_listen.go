@@ -33,7 +33,7 @@ func InspectAddressFile(path string) InspectOption { return func(o *inspectOptio
 // random token into a file beside the outbox (mode 0600), where the command flavoso finds both: whoever may
 // read the outbox may ask, and nobody else. Close it before the client.
 func ListenInspect(c *Client, opts ...InspectOption) (*InspectServer, error) {
-	o := inspectOptions{token: rand.Text()}
+	o := inspectOptions{guarded: true, token: rand.Text()}
 	if c.cfg.OutboxPath != "" {
 		path := c.cfg.OutboxPath
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -43,6 +43,9 @@ func ListenInspect(c *Client, opts ...InspectOption) (*InspectServer, error) {
 	}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if o.token == "" {
+		return nil, &ParamError{Field: "InspectToken", Rule: "must not be empty: leave it out for a random one"}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,7 +2,9 @@ package flavoso
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -292,11 +294,32 @@ func TestListenInspectSaysWhyItCannot(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Contains(b, []byte(in.URL())))
 	require.NoError(t, in.Close())
+	_, err = ListenInspect(s.Client, InspectAddressFile(own), InspectToken(""))
+	var param *ParamError
+	require.ErrorAs(t, err, &param)
+	require.NoFileExists(t, own)
 }
 
-// TestInspectAFleet: any client of it shows what all connections have.
+// A token that was forgotten (an environment variable that is not set) opens nothing.
+func TestInspectWithAnEmptyTokenAnswersNobody(t *testing.T) {
+	h := InspectHandler(newTill(t, nil).Client, InspectToken(""))
+	for _, header := range []http.Header{nil, {"Authorization": {"Bearer "}}} {
+		status, m, _ := ask(t, h, "GET", "/status", "", header)
+		require.Equal(t, 403, status)
+		require.Equal(t, "forbidden", m["code"])
+	}
+}
+
+// TestInspectAFleet: any client of it shows what all connections have, and lets it be changed.
 func TestInspectAFleet(t *testing.T) {
-	f := newFakeFleet(t, &fakeAPI{status: func(*http.Request) int { return 200 }}, nil)
+	f := newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) {
+		c.Token = TokenFunc(func(_ context.Context, r TokenRequest) (string, error) {
+			if r.Connection == "offline" {
+				return "", errors.New("no token")
+			}
+			return r.Connection, nil
+		})
+	})
 	for _, name := range []string{"store-1", "store-2"} {
 		_, err := post(f.Client(name), "lane").Do(t.Context())
 		require.NoError(t, err)
@@ -311,8 +334,18 @@ func TestInspectAFleet(t *testing.T) {
 	require.Len(t, m["data"], 1)
 	_, m, _ = ask(t, h, "GET", "/status?connection=store-2", "", nil)
 	require.EqualValues(t, 1, m["states"].(map[string]any)["succeeded"])
+
+	p, err := post(f.Client("offline"), "lane").Enqueue(t.Context())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return stateOf(t, f.Client("offline"), p.ID()) == StateQueued }, 10*time.Second, time.Millisecond)
+	status, m, _ := ask(t, h, "POST", "/operations/"+p.ID()+"/cancel", "{}", nil)
+	require.Equal(t, 200, status, m)
+	require.Equal(t, "canceled", m["state"])
+	status, _, _ = ask(t, h, "POST", "/operations/none/cancel", "{}", nil)
+	require.Equal(t, 404, status)
+
 	require.NoError(t, f.Close())
-	status, m, _ := ask(t, h, "GET", "/status", "", nil)
+	status, m, _ = ask(t, h, "GET", "/status", "", nil)
 	require.Equal(t, 503, status)
 	require.Equal(t, "closed", m["code"])
 }
