@@ -225,7 +225,7 @@ const recallRead = 5 * time.Second
 // Status is the state of a client at one moment, for a status line.
 type Status struct {
 	Connection   string
-	AsOf         time.Time
+	AsOf         time.Time // by the wall clock of this machine
 	Waiting      int       // operations on their way
 	Uncertain    int       // may have been done; wait for a decision
 	Blocked      int       // not sent by themselves any more

@@ -71,6 +71,27 @@
 // [Client.Operations] lists them all. [ListenInspect] shows them to an operator while the till runs, with the
 // command flavoso outbox.
 //
+// # Units, defaults, goroutines
+//
+// Durations are time.Duration, times are instants (sent in UTC), money is minor units of a currency, taxes are basis points,
+// sizes are bytes. Of [Config] three fields are required: Connection, Token, and OutboxPath or Outbox. The zero value of every other
+// is a default that its comment names: a wait without a deadline ends after 30 s, an attempt after 30 s, eight attempts are
+// under way at once, finished operations are kept for 7 days. A [Client] and its services, a [Call], a [Pending] and a [Fleet] may be used by many
+// goroutines; what the application gives (a [TokenSource], a [RetryPolicy], [Hooks]) is called by many.
+//
+// # Errors
+//
+// [FateOf] turns every error into one of four fates. Beneath it, errors.Is finds the umbrellas [ErrUnknown] and [ErrNotSaved] and the other
+// sentinels, errors.As the types: *[PendingError] and *[UncertainError] (not known), *[APIError] (refused), *[UnexpectedStateError] and
+// *[DecodeError] (done, but look), *[ParamError], *[KeyReusedError] and *[NotSavedError] (nothing was saved), *[SaveError] (whether it was
+// saved is not known: do the same call again), *[SupersededError], [ErrExpired] and [ErrOperationCanceled] (never sent), *[ReadError] (a read
+// gave up). No error and no log line holds a token.
+//
+// # Many connections
+//
+// [OpenFleet] sends for many restaurants from one outbox, by any number of processes where the outbox is in PostgreSQL (the module
+// postgres); [Call.EnqueueTx] then saves an operation in the application's own transaction.
+//
 // # Names
 //
 // Clause numbers such as F6 are those of the contract that docs/contract.md restates: F is what Flavoso

@@ -221,8 +221,8 @@ func (e *UncertainError) Is(target error) bool { return target == ErrUncertain |
 type AbandonedError struct {
 	OperationID string
 	Key         Key
-	MaybeSent   bool
-	Note        string
+	MaybeSent   bool   // false = provably nothing happened
+	Note        string // who gave it up, and why
 }
 
 func (e *AbandonedError) Error() string {
@@ -350,7 +350,7 @@ type UnexpectedStateError struct {
 	Want        string // what was asked for
 	Got         string // what it is
 	RequestID   string
-	Body        []byte
+	Body        []byte // the resource as answered; may hold guests' data, so do not log it
 }
 
 func (e *UnexpectedStateError) Error() string {
@@ -363,7 +363,7 @@ type DecodeError struct {
 	OperationID string
 	Status      int
 	RequestID   string
-	Body        []byte
+	Body        []byte // the answer; may hold guests' data, so do not log it
 	Err         error
 }
 

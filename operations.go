@@ -22,14 +22,14 @@ type OperationsService struct {
 type Operation struct {
 	Outcome
 	LogicalKey  Key // the key the operation was made with; Outcome.Key is its current generation
-	Generation  int
+	Generation  int // which use of the logical key this is, from 1
 	Method      string
-	Target      string // path and query, relative to the base URL
-	RequestBody []byte // the frozen bytes; only where bodies were asked for. May hold guests' data
-	Expires     time.Time
-	RepeatSafe  bool
-	Suspect     bool // from a restored or salvaged outbox: counts as sent since its creation
-	Acked       bool // the application has taken over the latest outcome
+	Target      string    // path and query, relative to the base URL
+	RequestBody []byte    // the frozen bytes; only where bodies were asked for. May hold guests' data
+	Expires     time.Time // when it becomes pointless unless it was sent by then; zero = never
+	RepeatSafe  bool      // doing it twice is the same as once
+	Suspect     bool      // from a restored or salvaged outbox: counts as sent since its creation
+	Acked       bool      // the application has taken over the latest outcome
 }
 
 func operationOf(rec *outbox.Record) Operation {
@@ -43,13 +43,13 @@ func operationOf(rec *outbox.Record) Operation {
 // OperationFilter selects operations. Zero values do not restrict.
 type OperationFilter struct {
 	States         []State
-	Lane           string
-	Kind           string
-	Tag            string
-	Key            Key  // the logical key
-	AllConnections bool // also other connections' in the same outbox
-	Unacked        bool // only outcomes that were not taken over yet, in the order they became known
-	Bodies         bool // with request and answer bodies
+	Lane           string // e.g. "order:<id>"
+	Kind           string // e.g. "orders.accept"; see docs/api.md
+	Tag            string // as given to Call.WithTag
+	Key            Key    // the logical key
+	AllConnections bool   // also other connections' in the same outbox
+	Unacked        bool   // only outcomes that were not taken over yet, in the order they became known
+	Bodies         bool   // with request and answer bodies
 }
 
 func (f OperationFilter) query(connection string) outbox.Query {

@@ -141,7 +141,7 @@ type Item struct {
 	Name       string     `json:"name"`
 	Quantity   int        `json:"quantity"`
 	UnitPrice  Money      `json:"unit_price"`
-	TotalPrice Money      `json:"total_price"`
+	TotalPrice Money      `json:"total_price"` // of the whole line
 	Note       string     `json:"note,omitzero"`
 	Modifiers  []Modifier `json:"modifiers,omitzero"`
 	TaxRateBP  int        `json:"tax_rate_bp"` // basis points: 700 is 7 %
