@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flavoso/flavoso-go/idempotency"
+	"github.com/flavoso/flavoso-go/internal/versus"
 )
 
 // sink is a ResponseWriter that costs next to nothing.
@@ -59,22 +60,22 @@ func BenchmarkMiddleware(b *testing.B) {
 	// Records leave as others come, so that the size of the engine stays the same while it is measured.
 	bare, first, _ := measured(b, 20*time.Millisecond)
 	_, _, replay := measured(b, time.Hour)
-	perOp := map[string]float64{}
-	for _, c := range []struct {
-		name string
-		f    func()
-	}{{"bare", bare}, {"first", first}, {"replay", replay}} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				c.f()
+	const n = 500
+	times := func(f func()) func() {
+		return func() {
+			for range n {
+				f()
 			}
-			perOp[c.name] = float64(b.Elapsed().Nanoseconds()) / float64(b.N)
-			if base := perOp["bare"]; base > 0 && c.name != "bare" {
-				b.ReportMetric((perOp[c.name]-base)/1000, "µs-over-bare")
-			}
-		})
+		}
 	}
+	m := versus.New(times(first), times(replay), times(bare))
+	for b.Loop() {
+		m.Round()
+	}
+	per := func(side int) float64 { return float64(m.Median(side).Nanoseconds()) / 1000 / n }
+	b.ReportMetric(per(0)-per(2), "µs-first-over-bare")
+	b.ReportMetric(per(1), "µs/replay")
+	b.ReportMetric(per(2), "µs/bare")
 }
 
 func BenchmarkMemoryEngine(b *testing.B) {
