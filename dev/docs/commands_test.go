@@ -43,8 +43,8 @@ var exempt = map[string]string{
 }
 
 var (
-	exits   = regexp.MustCompile(`\s*# exits (\d+)$`)
-	comment = regexp.MustCompile(`\s{2,}# .*$`)
+	exits    = regexp.MustCompile(`\s*# exits (\d+)$`)
+	trailing = regexp.MustCompile(`\s{2,}# .*$`)
 )
 
 // desk is where a page's commands run: at the repository's root, except those of the tool, which run in a
@@ -77,7 +77,7 @@ func TestEveryCommandOfTheDocsRuns(t *testing.T) {
 			defer d.stop()
 			for _, b := range blocks(page, text) {
 				for _, line := range commands([]block{b}) {
-					if line = comment.ReplaceAllString(line, ""); exempt[line] != "" {
+					if line = trailing.ReplaceAllString(line, ""); exempt[line] != "" {
 						used[line] = true
 					}
 				}
@@ -136,7 +136,7 @@ func (d *desk) script(b block) {
 	}
 	alone := 0
 	for _, line := range b.lines {
-		bare := comment.ReplaceAllString(line, "")
+		bare := trailing.ReplaceAllString(line, "")
 		switch {
 		case exempt[bare] != "" || bare == "":
 		case strings.HasSuffix(bare, "flavoso mock"):

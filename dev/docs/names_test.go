@@ -3,9 +3,11 @@ package docs
 import (
 	"go/ast"
 	"go/doc"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,4 +124,105 @@ func TestEveryExportedNameSaysWhatItIs(t *testing.T) {
 			values(typ.Vars)
 		}
 	}
+}
+
+// dotted is a name as pages and comments write it: of a package, or of a type.
+var dotted = regexp.MustCompile(`\b([A-Za-z]+)\.([A-Z]\w*)`)
+
+// TestNamesInPagesAndPackageCommentsExist: what is written as package.Name or Type.Member in code is one.
+func TestNamesInPagesAndPackageCommentsExist(t *testing.T) {
+	owners, have := map[string]bool{}, map[string]bool{}
+	know := func(owner, name string) { owners[owner], have[owner+"."+name] = true, true }
+	texts := map[string]string{}
+	for dir := range features {
+		fset, files := parse(t, dir, false)
+		p, err := doc.NewFromFiles(fset, files, "github.com/flavoso/flavoso-go/"+dir)
+		require.NoError(t, err)
+		for _, b := range p.Parser().Parse(p.Doc).Content {
+			if c, is := b.(*comment.Code); is {
+				texts["package "+p.Name] += c.Text
+			}
+		}
+		for _, f := range files {
+			for _, d := range f.Decls {
+				for _, name := range declared(d) {
+					know(p.Name, name)
+				}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					if n.Recv != nil {
+						know(receiver(n.Recv.List[0].Type), n.Name.Name)
+					}
+				case *ast.TypeSpec:
+					ast.Inspect(n.Type, func(m ast.Node) bool {
+						field, is := m.(*ast.Field)
+						if is {
+							for _, name := range field.Names {
+								know(n.Name.Name, name.Name)
+							}
+							know(n.Name.Name, receiver(field.Type)) // embedded
+						}
+						return true
+					})
+				}
+				return true
+			})
+		}
+	}
+	walk(t, ".md", func(page, text string) {
+		if !strings.HasPrefix(page, "dev/") {
+			texts[page] = strings.Join(code.FindAllString(prose(text), -1), "\n")
+		}
+	})
+	n := 0
+	for at, text := range texts {
+		for _, m := range dotted.FindAllStringSubmatch(text, -1) {
+			if owners[m[1]] {
+				n++
+				service := m[1] + "Service." + m[2] // Menu.Put is client.Menu.Put
+				assert.True(t, have[m[0]] || have[service], "%s: there is no %s", at, m[0])
+			}
+		}
+	}
+	require.Greater(t, n, 100)
+}
+
+// declared returns the names that a declaration gives to its package.
+func declared(d ast.Decl) []string {
+	var out []string
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			out = append(out, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				out = append(out, s.Name.Name)
+			case *ast.ValueSpec:
+				for _, name := range s.Names {
+					out = append(out, name.Name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// receiver returns the name of a receiver's or an embedded field's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
 }
