@@ -105,3 +105,42 @@ func TestFleetRemembersConnectionsThatItClaims(t *testing.T) {
 		require.Equal(t, 1, f.core.dispatcher.Connections())
 	})
 }
+
+// brokenOff is an engine whose LoadState ends with the context of the caller, once.
+type brokenOff struct {
+	outbox.Engine
+	by atomic.Pointer[context.CancelFunc]
+}
+
+func (e *brokenOff) LoadState(ctx context.Context, connection, name string) ([]byte, error) {
+	if cancel := e.by.Swap(nil); cancel != nil {
+		(*cancel)()
+		return nil, ctx.Err()
+	}
+	return e.Engine.LoadState(ctx, connection, name)
+}
+
+// A caller who leaves while a connection is taken up does not make the fleet forget that Flavoso asked it to wait.
+func TestFleetKeepsAPauseWhoseReadingWasBrokenOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, api := &brokenOff{Engine: outbox.NewMemory()}, &fakeAPI{}
+		until, err := time.Now().Add(time.Hour).MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, engine.SaveState(t.Context(), "a", "paused_until", until))
+		f := newFakeFleet(t, api, func(c *FleetConfig) { c.Outbox = engine })
+		ctx, cancel := context.WithCancel(t.Context())
+		engine.by.Store(&cancel)
+		_, err = post(f.Client("a"), "first").Enqueue(ctx)
+		require.ErrorIs(t, err, ErrNotSaved)
+		p, err := post(f.Client("a"), "second").Enqueue(t.Context())
+		require.NoError(t, err)
+		time.Sleep(30 * time.Minute)
+		require.Zero(t, api.count())
+		require.False(t, f.Client("a").Status().PausedUntil.IsZero())
+		_, err = p.Wait(t.Context())
+		require.ErrorIs(t, err, ErrPending)
+		time.Sleep(30 * time.Minute)
+		_, err = p.Wait(t.Context())
+		require.NoError(t, err)
+	})
+}

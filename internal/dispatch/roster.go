@@ -63,7 +63,7 @@ func (r *roster) add(c *connection, now time.Time) {
 }
 
 // meet returns a connection, and takes up what was saved of it when it was not met yet; nil = it is none of
-// this dispatcher's.
+// this dispatcher's, or ctx has ended.
 func (d *Dispatcher) meet(ctx context.Context, name string) *connection {
 	d.mu.Lock()
 	c, open := d.roster.byName[name], d.roster.open
@@ -73,6 +73,9 @@ func (d *Dispatcher) meet(ctx context.Context, name string) *connection {
 	}
 	c = newConnection(open(name), d.roster.parallel)
 	if err := d.loadFacts(ctx, c); err != nil && d.ctx.Err() == nil {
+		if ctx.Err() != nil {
+			return nil // the caller left: whoever comes next reads them
+		}
 		// Without them a pause may be cut short, and the first answer tells the rest.
 		d.log.Warn("flavoso.state_not_loaded", "connection", name, "error", err)
 	}

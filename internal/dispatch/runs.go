@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -8,14 +9,23 @@ import (
 // runs follows, per operation, answers of one sort. It lives in memory: a restart counts anew, and no wall
 // clock that is set can shorten a wait.
 type runs struct {
-	mu   sync.Mutex
-	byID map[string]run
+	mu      sync.Mutex
+	byID    map[string]run
+	sweepAt int // look for those that are over when there are so many
 }
 
 type run struct {
 	since time.Time // of the first, with its monotonic reading
+	last  time.Time
 	count int
 }
+
+const (
+	// runOver is when a run is over that nothing was added to: what another process has ended is not told of here.
+	runOver = 2 * longestDelay
+	// runsSwept is how many there are at least before those that are over are looked for.
+	runsSwept = 1000
+)
 
 // met notes one more.
 func (r *runs) met(id string) run {
@@ -24,12 +34,18 @@ func (r *runs) met(id string) run {
 	if r.byID == nil {
 		r.byID = map[string]run{}
 	}
+	now := time.Now()
 	at, ok := r.byID[id]
 	if !ok {
-		at.since = time.Now()
+		at.since = now
 	}
 	at.count++
+	at.last = now
 	r.byID[id] = at
+	if len(r.byID) > max(r.sweepAt, runsSwept) {
+		maps.DeleteFunc(r.byID, func(_ string, x run) bool { return now.Sub(x.last) > runOver })
+		r.sweepAt = 2 * len(r.byID)
+	}
 	return at
 }
 
