@@ -11,7 +11,7 @@ const (
 	// many such transactions are under way.
 	mergeMost   = 128
 	mergeBytes  = 1 << 20
-	mergeAtOnce = 2
+	mergeAtOnce = 4
 )
 
 // merger lets calls that come while others are being committed share the next transaction. There is no timer: a lone
