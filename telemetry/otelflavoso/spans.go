@@ -3,6 +3,7 @@ package otelflavoso
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -114,18 +115,26 @@ func answer(status int, requestID string) (attrs []attribute.KeyValue) {
 
 // callers remembers in whose spans operations were saved.
 type callers struct {
-	mu   sync.Mutex
-	byID map[string]trace.SpanContext
+	mu    sync.Mutex
+	byID  map[string]trace.SpanContext
+	order []string // ids, the oldest first; some of them are forgotten
 }
 
-// callersKept bounds how many are remembered: a till may be offline for days. Those beyond it have no link.
+// callersKept bounds how many are remembered: a till may be offline for days, and of what another process sends
+// nothing more is told here. The oldest beyond it have no link.
 const callersKept = 10_000
 
 func (c *callers) remember(id string, sc trace.SpanContext) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.byID) < callersKept {
-		c.byID[id] = sc
+	c.byID[id] = sc
+	c.order = append(c.order, id)
+	for len(c.byID) > callersKept {
+		delete(c.byID, c.order[0])
+		c.order = c.order[1:]
+	}
+	if len(c.order) > 2*callersKept {
+		c.order = slices.DeleteFunc(c.order, func(id string) bool { _, known := c.byID[id]; return !known })
 	}
 }
 
