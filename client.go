@@ -111,8 +111,8 @@ func (c *Client) Close() error {
 
 // Shutdown takes and starts nothing new, lets requests under way finish and hands the outcomes known then
 // to Config.OnOutcome, until ctx ends or Close is called, and closes. It returns the context's error when it
-// had to break something off; the client is closed all the same. Inside OnOutcome or a hook use Close. A
-// fleet's client has nothing to shut down, as with Close.
+// had to break something off; the client is closed all the same. Inside OnOutcome use Close; a hook may call
+// neither. A fleet's client has nothing to shut down, as with Close.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.fleet {
 		return nil

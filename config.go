@@ -47,7 +47,10 @@ type Config struct {
 	// OutboxPath is the file that keeps pending operations, on a local disk. It is made when it does not
 	// exist; its directory must. Required unless Outbox is given.
 	OutboxPath string
-	// Outbox is an engine to use instead of a file. The caller closes it, after the client.
+	// Outbox is an engine to use instead of a file. The caller closes it, after the client. With a shared engine
+	// (the module postgres has one) several processes may send for the connection, and each may hand over its
+	// outcomes. One without OnOutcome removes what KeepFinished allows also where nobody has taken it over, of
+	// all connections: processes with one outbox agree on both.
 	Outbox outbox.Engine
 
 	// BaseURL is the API's address; default DefaultBaseURL. It must be https, or plain http to a loopback

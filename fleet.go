@@ -52,7 +52,8 @@ type FleetConfig struct {
 	// MaxConnections is how many connections are remembered while nothing happens to them; default 10 000.
 	// It bounds memory (about 1 KiB each) and not how many there may be.
 	MaxConnections int
-	// KeepFinished is how long finished operations are kept; default 7 days, negative = for ever.
+	// KeepFinished is how long finished operations are kept; default 7 days, negative = for ever. A process that
+	// sends and has no OnOutcome removes also what nobody has taken over: processes with one outbox agree on both.
 	KeepFinished time.Duration
 	// Limits bound what is accepted of each connection; the zero value has no limits.
 	Limits outbox.Limits
@@ -187,7 +188,7 @@ func (f *Fleet) Close() error {
 
 // Shutdown takes and starts nothing new, lets requests under way finish and hands the outcomes that this
 // process learned to OnOutcome, until ctx ends or Close is called, and closes. It returns the context's error
-// when it had to break something off. Inside OnOutcome or a hook use Close.
+// when it had to break something off. Inside OnOutcome use Close; a hook may call neither.
 func (f *Fleet) Shutdown(ctx context.Context) error { return f.core.shutdown(ctx) }
 
 // checkConnection returns what is wrong with a connection's name.

@@ -144,3 +144,33 @@ func TestFleetKeepsAPauseWhoseReadingWasBrokenOff(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A lane with many outcomes does not keep those of other lanes waiting until it has none.
+func TestFleetOutcomesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := outbox.NewMemory()
+		f := newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) { c.Outbox = engine })
+		for range 50 {
+			_, err := post(f.Client("a"), "long").Do(t.Context())
+			require.NoError(t, err)
+		}
+		_, err := post(f.Client("b"), "short").Do(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+
+		var before, all atomic.Int32
+		newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) {
+			c.Outbox, c.Concurrency = engine, 1
+			c.OnOutcome = func(_ context.Context, _ *Client, o Outcome) error {
+				if n := all.Add(1); o.Lane == "short" {
+					before.Store(n)
+				}
+				time.Sleep(time.Second)
+				return nil
+			}
+		})
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 51, all.Load())
+		require.Less(t, before.Load(), int32(20))
+	})
+}

@@ -20,6 +20,8 @@ const (
 	takeOverEvery = 20 * time.Second
 	// afterOther is the pause while the outcome before ours is another process's to hand over.
 	afterOther = time.Second
+	// laneTurn is how many outcomes of a lane are handed over in a row before other lanes have their turn.
+	laneTurn = 8
 	// mostLanes bounds how many lanes with outcomes of other processes are taken up at once.
 	mostLanes = 10_000
 )
@@ -140,10 +142,10 @@ func (d *fleetOutcomes) begin(ctx context.Context) time.Time {
 	return time.Time{} // whoever ends calls again
 }
 
-// work hands over a lane's outcomes until there are none, or one has to wait.
+// work hands over a lane's outcomes until there are none, one has to wait, or it is the turn of others.
 func (d *fleetOutcomes) work(ctx context.Context, l *fleetLane) {
 	wait, done := time.Duration(0), false
-	for !done && wait == 0 && ctx.Err() == nil {
+	for n := 0; n < laneTurn && !done && wait == 0 && ctx.Err() == nil; n++ {
 		d.mu.Lock()
 		l.noted = false
 		d.mu.Unlock()
