@@ -137,9 +137,7 @@ func (t *Life) repeatable(e account.Event) (wish, bool) {
 	switch e.Kind {
 	case "orders.accept", "orders.acknowledge", "orders.reject", "bookings.create":
 		v.resource = fields[1]
-	case "orders.status":
-		v.resource, v.status = fields[1], flavoso.OrderStatus(fields[2])
-	default:
+	default: // a status may be set again: asking for it once more after it has succeeded is another operation
 		return v, false
 	}
 	return v, e.Text != "once"
