@@ -2,6 +2,7 @@ package flavoso
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,5 +75,26 @@ func TestSavingOnlyRemovesNothing(t *testing.T) {
 		worker(true)
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, handed.Load())
+	})
+}
+
+// Where processes share the storage, its clock decides what is over. An operation that it holds to be not over yet,
+// as the wall clock was set back a little, ends a little later, and not when somebody looks through all.
+func TestExpiryOnSharedStorageWhoseClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newWallClock(time.Now())
+		c := newFakeTill(t, &fakeAPI{}, func(c *Config) {
+			c.Outbox = sharedMemory{outbox.NewMemory()}
+			c.now, c.uptime = clock.now, clock.uptime
+			c.Token = TokenFunc(func(context.Context, TokenRequest) (string, error) { return "", errors.New("no token") })
+		})
+		_, err := post(c, "first").Enqueue(t.Context())
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute) // whoever looks through all has just done so
+		p, err := post(c, "lane").WithExpiry(5 * time.Minute).Enqueue(t.Context())
+		require.NoError(t, err)
+		clock.jump(-30 * time.Second)
+		time.Sleep(5*time.Minute + 35*time.Second)
+		require.Equal(t, StateExpired, stateOf(t, c, p.ID()))
 	})
 }

@@ -169,10 +169,14 @@ func (d *Dispatcher) expireDue() time.Time {
 // expire ends one operation, unless it may have been sent. One that is claimed at this moment is not
 // ended; should it turn out not to have been sent, settling notes it again.
 func (d *Dispatcher) expire(id string) {
-	rec, err := d.engine.Set(d.ctx, outbox.Change{ID: id, Action: outbox.Expire, Now: d.cfg.Now(), Overdue: !d.shared})
+	now := d.cfg.Now()
+	rec, err := d.engine.Set(d.ctx, outbox.Change{ID: id, Action: outbox.Expire, Now: now, Overdue: !d.shared})
 	switch {
 	case err == nil:
 		d.ended(&rec)
+	case d.shared && errors.Is(err, outbox.ErrState) && rec.State == outbox.Queued && !rec.Claimed():
+		// Its time is not over by the clock that the storage goes by.
+		d.expiries.again(id, min(max(rec.Expires.Sub(now), expireAgain), searchEvery))
 	case errors.Is(err, outbox.ErrState), errors.Is(err, outbox.ErrNotFound), errors.Is(err, outbox.ErrClosed):
 		d.mu.Lock()
 		_, working := d.working[id]
