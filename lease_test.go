@@ -3,6 +3,7 @@ package flavoso
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,5 +97,64 @@ func TestExpiryOnSharedStorageWhoseClockIsBehind(t *testing.T) {
 		clock.jump(-30 * time.Second)
 		time.Sleep(5*time.Minute + 35*time.Second)
 		require.Equal(t, StateExpired, stateOf(t, c, p.ID()))
+	})
+}
+
+// lapsing is a shared engine that takes no verdicts for a while, and whose leases end when they are told to.
+type lapsing struct {
+	sharedMemory
+	failing atomic.Bool
+	claim   atomic.Pointer[outbox.Settlement]
+}
+
+func (e *lapsing) Settle(ctx context.Context, s ...outbox.Settlement) ([]outbox.Settled, error) {
+	if e.failing.Load() {
+		e.claim.Store(&s[0])
+		return nil, errors.New("the storage is away")
+	}
+	return e.sharedMemory.Settle(ctx, s...)
+}
+
+// lapse ends the lease of the claim whose verdict was not taken.
+func (e *lapsing) lapse(ctx context.Context) error {
+	c, now := e.claim.Load(), time.Now()
+	_, err := e.sharedMemory.Settle(ctx, outbox.Settlement{ID: c.ID, Claim: c.Claim, Now: now, To: outbox.Queued, Due: now})
+	return err
+}
+
+// A verdict that is known and could not be saved is not asked for again by the process that knows it, also when the
+// lease ended meanwhile: the caller was told, and the next answer may be another.
+func TestAKnownVerdictOutlivesItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &lapsing{sharedMemory: sharedMemory{outbox.NewMemory()}}
+		var asked atomic.Int32
+		api := &fakeAPI{status: func(*http.Request) int {
+			if asked.Add(1) == 1 {
+				return http.StatusConflict
+			}
+			return http.StatusOK
+		}}
+		var saved atomic.Int32
+		c := newFakeTill(t, api, func(c *Config) {
+			c.Outbox = engine
+			c.Hooks.Finished = func(o Outcome) {
+				if o.Durable {
+					saved.Add(1)
+				}
+			}
+		})
+		engine.failing.Store(true)
+		call := post(c, "lane")
+		_, err := call.Do(t.Context())
+		require.ErrorIs(t, err, ErrConflict)
+		require.NoError(t, engine.lapse(t.Context()))
+		time.Sleep(5 * time.Second)
+		engine.failing.Store(false)
+		time.Sleep(5 * time.Minute)
+		o, _ := call.Outcome()
+		require.Equal(t, StateRejected, o.State)
+		require.True(t, o.Durable)
+		require.Equal(t, 1, api.count())
+		require.EqualValues(t, 1, saved.Load())
 	})
 }

@@ -87,6 +87,10 @@ type try struct {
 
 func (t *try) run(ctx context.Context) outbox.Settlement {
 	d, c, rec := t.d, t.c, t.rec
+	if known, ok := d.waiters.unsavedRecord(rec.ID); ok {
+		// The lease ended before it could be saved. Who waited was told, and another answer may be another.
+		return t.final(outbox.Settlement{To: known.State, Result: known.Result})
+	}
 	if !d.cfg.Policy.Known(rec.Kind) {
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unknown_kind",
 			"this version does not know the call "+rec.Kind+"; a newer one may have saved it")})

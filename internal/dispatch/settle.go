@@ -11,19 +11,20 @@ import (
 // settle saves what came of an attempt. A verdict that cannot be saved is kept in memory, with its lane
 // held by the claim, and saved as soon as the storage allows; the operation is never sent again meanwhile.
 func (d *Dispatcher) settle(ctx context.Context, rec outbox.Record, s outbox.Settlement) {
+	kept := false
 	for n := 0; ; n++ {
 		// Not the dispatcher's context: what is known is saved even while it closes.
 		settled, err := d.engine.Settle(context.Background(), s)
 		if err == nil {
-			d.settled(ctx, rec, s, settled[0])
+			d.settled(ctx, rec, s, settled[0], kept)
 			return
 		}
 		d.log.Error("flavoso.verdict_not_saved", "operation", rec.ID, "state", s.To, "error", err)
 		if s.To.Final() || s.To.Parked() {
 			known := *rec.Clone()
 			known.State, known.Result, known.Last = s.To, s.Result, s.Last
-			d.waiters.keepUnsaved(known)
-			if n == 0 {
+			kept = true
+			if d.waiters.keepUnsaved(known) {
 				d.cfg.Observer.outcome(&known, false)
 			}
 		}
@@ -38,14 +39,14 @@ func (d *Dispatcher) settle(ctx context.Context, rec outbox.Record, s outbox.Set
 	}
 }
 
-// settled tells those who wait.
-func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbox.Settlement, s outbox.Settled) {
-	d.waiters.dropUnsaved(rec.ID)
+// settled tells those who wait. kept says that the verdict was kept in memory until now.
+func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbox.Settlement, s outbox.Settled, kept bool) {
+	lost := errors.Is(s.Err, outbox.ErrClaimLost)
 	switch {
 	case s.Err == nil:
 		rec = s.Record
 		d.log.Debug("flavoso.settled", "operation", rec.ID, "kind", rec.Kind, "state", rec.State, "attempts", rec.Attempts)
-	case errors.Is(s.Err, outbox.ErrClaimLost):
+	case lost:
 		// Either an earlier try to save this saved it, although its result stayed unknown, or the claim
 		// was taken over. The record as it is now tells, in both cases.
 		if s.Record.ID != "" {
@@ -54,11 +55,14 @@ func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbo
 	default:
 		d.log.Error("flavoso.settle_failed", "operation", rec.ID, "error", s.Err)
 	}
+	told := false
+	if !lost || !rec.State.Waiting() || !d.worksOn(rec.ID, asked.Claim) { // or a later claim goes on to save it
+		told = !d.waiters.dropUnsaved(rec.ID) && kept // a later claim has saved it
+	}
 	d.cfg.Observer.attemptEnd(ctx, &rec, asked.Last)
 	if rec.State.Waiting() {
 		d.expiries.add(&rec)
-	} else {
-		d.forget(rec.ID)
+	} else if d.forget(rec.ID); !told {
 		d.cfg.Observer.outcome(&rec, true)
 	}
 	d.waiters.wake(rec.ID)
@@ -66,6 +70,14 @@ func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbo
 		d.waiters.wakeAll()
 		d.blocked(ctx, &rec)
 	}
+}
+
+// worksOn reports whether an operation is claimed here by another claim than the one that token names.
+func (d *Dispatcher) worksOn(id, token string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	other, working := d.working[id]
+	return working && other != token
 }
 
 // blocked tells of the operations that a rejection has blocked with the rest of its lane.

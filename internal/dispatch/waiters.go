@@ -68,17 +68,23 @@ func (w *waiters) wakeAll() {
 	}
 }
 
-func (w *waiters) keepUnsaved(rec outbox.Record) {
+// keepUnsaved keeps a verdict, and reports whether it was not kept before.
+func (w *waiters) keepUnsaved(rec outbox.Record) bool {
 	w.mu.Lock()
+	_, kept := w.unsaved[rec.ID]
 	w.unsaved[rec.ID] = rec
 	w.mu.Unlock()
 	w.wake(rec.ID)
+	return !kept
 }
 
-func (w *waiters) dropUnsaved(id string) {
+// dropUnsaved forgets a verdict, and reports whether there was one.
+func (w *waiters) dropUnsaved(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	_, kept := w.unsaved[id]
 	delete(w.unsaved, id)
+	return kept
 }
 
 func (w *waiters) unsavedRecord(id string) (outbox.Record, bool) {
