@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -65,5 +67,16 @@ func TestTheMaintainersPageKnowsEveryDirectory(t *testing.T) {
 		found := false
 		walk(t, "_test.go", func(_, src string) { found = found || strings.Contains(src, "func "+m[1]+"(") })
 		assert.True(t, found, m[1])
+	}
+}
+
+// TestItCompilesForTheSystemsThatArePromised in docs/compatibility.md, without cgo.
+func TestItCompilesForTheSystemsThatArePromised(t *testing.T) {
+	for _, system := range []string{"windows/amd64", "windows/arm64", "darwin/arm64", "linux/arm"} {
+		name, arch, _ := strings.Cut(system, "/")
+		build := exec.Command("go", "build", "./...", "./cmd/flavoso")
+		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOOS="+name, "GOARCH="+arch)
+		out, err := build.CombinedOutput()
+		require.NoError(t, err, "%s: %s", system, out)
 	}
 }
