@@ -25,9 +25,10 @@ const sealState = "outbox.seal"
 // Still to be read: IDs, connections, kinds, methods, states, times, status and error codes, request ids,
 // the names of state blobs, and how long things are.
 //
-// Keys are 32 bytes each. They protect a random data key of the outbox's own: any of them opens it, and
+// Keys are 32 bytes each. They protect a data key of the outbox's own: any of them opens it, and
 // it is then kept under the first. To rotate, put the new key first; once the outbox was opened that way
-// the old one is not needed any more. An error that is [ErrSealed] says that no key fits, or that e
+// the old one is not needed any more. The data key is random; where e is [Shared] it follows from the first key that
+// the empty outbox was opened with: all processes begin with the same one, and rotating does not help when it leaks. An error that is [ErrSealed] says that no key fits, or that e
 // already holds operations that are not sealed: sealing starts with an empty outbox.
 //
 // Closing the returned engine closes e. See [RequireUnsealed] for programs that have no keys.
@@ -84,13 +85,16 @@ func openDataKey(ctx context.Context, e Engine, keys [][]byte) (data, wrapped []
 		if err != nil {
 			return nil, nil, err
 		}
-		if c.LastSeq > 0 {
-			return nil, nil, fmt.Errorf("%w: it holds operations that are not sealed; sealing starts with an empty outbox", ErrSealed)
+		if c.LastSeq == 0 {
+			return newDataKey(e, keys[0])
 		}
-		data = make([]byte, 32)
-		_, _ = rand.Read(data) // never fails
-		wrapped, err = wrap(keys[0], data)
-		return data, wrapped, err
+		// Another process may have sealed it and added to it since.
+		if stored, err = e.LoadState(ctx, "", sealState); err != nil {
+			return nil, nil, err
+		}
+	}
+	if stored == nil {
+		return nil, nil, fmt.Errorf("%w: it holds operations that are not sealed; sealing starts with an empty outbox", ErrSealed)
 	}
 	for i, k := range keys {
 		aead, err := newAEAD(k, "flavoso outbox key")
@@ -107,6 +111,21 @@ func openDataKey(ctx context.Context, e Engine, keys [][]byte) (data, wrapped []
 		return data, wrapped, err
 	}
 	return nil, nil, fmt.Errorf("%w: none of the %d given fits", ErrSealed, len(keys))
+}
+
+// newDataKey returns the data key of an empty outbox, and its form to be saved.
+func newDataKey(e Engine, key []byte) (data, wrapped []byte, err error) {
+	if Shared(e) {
+		// Processes that open it at the same time must come to the same one, whoever saves it last.
+		data, err = hkdf.Key(sha256.New, key, nil, "flavoso outbox data", 32)
+	} else {
+		data = make([]byte, 32)
+		_, _ = rand.Read(data) // never fails
+	}
+	if err == nil {
+		wrapped, err = wrap(key, data)
+	}
+	return data, wrapped, err
 }
 
 func wrap(key, data []byte) ([]byte, error) {
