@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flavoso/flavoso-go/mockserver"
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -100,6 +101,7 @@ func TestFleetRemembersConnectionsThatItClaims(t *testing.T) {
 			require.NoError(t, f.Client(name).Flush(t.Context()))
 		}
 		require.Equal(t, 1, c.most)
+		synctest.Wait() // their places are given back
 		_, err := post(f.Client("d"), "lane").Enqueue(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, f.core.dispatcher.Connections())
@@ -172,5 +174,31 @@ func TestFleetOutcomesTakeTurns(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 51, all.Load())
 		require.Less(t, before.Load(), int32(20))
+	})
+}
+
+// What a fleet learns of a connection by reading counts, also when it has sent nothing for it yet.
+func TestFleetReadsKeepToAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := mockserver.Start(t)
+		f, err := OpenFleet(FleetConfig{Outbox: outbox.NewMemory(), BaseURL: srv.BaseURL(), Transport: srv.Transport(), uptime: bootClock(),
+			Token: TokenFunc(func(_ context.Context, r TokenRequest) (string, error) { return srv.Token(r.Connection), nil })})
+		require.NoError(t, err)
+		defer f.Close()
+		srv.Inject(mockserver.RateLimit(10 * time.Minute).Times(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		watched := make(chan error, 1)
+		go func() {
+			watched <- f.Client("a").Orders.Watch(ctx, WatchParams{Name: "pos"}, func(context.Context, *Order) error { return nil })
+		}()
+		time.Sleep(time.Second)
+		require.False(t, f.Client("a").Status().PausedUntil.IsZero())
+		for range 9 {
+			f.Client("a").Wake()
+			time.Sleep(time.Minute)
+		}
+		require.Len(t, srv.Requests(), 1)
+		cancel()
+		require.ErrorIs(t, <-watched, context.Canceled)
 	})
 }

@@ -93,7 +93,7 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 		Delay:          c.cfg.Retry.Delay,
 		MaxAttempts:    o.attempts,
 		AttemptTimeout: c.cfg.AttemptTimeout,
-		SeenRequestID:  c.dispatcher.SeenRequestID(c.cfg.Connection),
+		SeenRequestID:  c.dispatcher.SeenRequestID(ctx, c.cfg.Connection),
 		OnAttempt: func(n int, x wire.Exchange, v wire.Verdict) {
 			c.dispatcher.Observe(c.cfg.Connection, used, v)
 			last = &Attempt{N: n, Start: x.Start, End: x.End, Status: v.Status, Code: v.Code, RequestID: v.RequestID,

@@ -39,11 +39,12 @@ func (d *Dispatcher) Observe(connection, token string, v wire.Verdict) {
 	}
 }
 
-// SeenRequestID reports whether the connection has had an answer with Flavoso's request id.
-func (d *Dispatcher) SeenRequestID(connection string) bool {
+// SeenRequestID reports whether the connection has had an answer with Flavoso's request id. One that was not met
+// yet is met: what is read for it counts.
+func (d *Dispatcher) SeenRequestID(ctx context.Context, connection string) bool {
+	c := d.meet(ctx, connection)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.roster.byName[connection]
 	return c != nil && c.authored
 }
 
