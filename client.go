@@ -64,7 +64,11 @@ func Open(cfg Config) (*Client, error) {
 	of := newCore(cfg, base, engine, own)
 	c := newClient(of.cfg, of)
 	of.client = func(string) *Client { return c }
-	if cfg.OnOutcome != nil {
+	switch {
+	case cfg.OnOutcome == nil:
+	case outbox.Shared(engine):
+		of.outcomes = newFleetOutcomes(of, cfg.Connection, 1)
+	default:
 		of.outcomes = newOutcomes(c)
 	}
 	err = of.start(dispatch.Config{Connections: []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}}})

@@ -48,9 +48,10 @@ type Config struct {
 	// exist; its directory must. Required unless Outbox is given.
 	OutboxPath string
 	// Outbox is an engine to use instead of a file. The caller closes it, after the client. With a shared engine
-	// (the module postgres has one) several processes may send for the connection, and each may hand over its
-	// outcomes. One without OnOutcome removes what KeepFinished allows also where nobody has taken it over, of
-	// all connections: processes with one outbox agree on both.
+	// (the module postgres has one) several processes may send for the connection. The one that learned an outcome
+	// hands it over, and another does when that has not happened for a minute. One without OnOutcome removes what
+	// KeepFinished allows also where nobody has taken it over, of all connections: processes with one outbox agree
+	// on both.
 	Outbox outbox.Engine
 
 	// BaseURL is the API's address; default DefaultBaseURL. It must be https, or plain http to a loopback

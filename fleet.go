@@ -124,7 +124,7 @@ func OpenFleet(cfg FleetConfig) (*Fleet, error) {
 	f := &Fleet{core: c}
 	c.client = f.Client
 	if cfg.OnOutcome != nil && sends {
-		c.outcomes = newFleetOutcomes(c)
+		c.outcomes = newFleetOutcomes(c, "", resolved.Concurrency)
 	}
 	err = c.start(dispatch.Config{
 		Open: func(name string) dispatch.Connection {

@@ -26,10 +26,12 @@ const (
 	mostLanes = 10_000
 )
 
-// fleetOutcomes hands outcomes of many connections to FleetConfig.OnOutcome, many lanes at the same time,
-// each lane in the order in which its outcomes became known.
+// fleetOutcomes hands outcomes to OnOutcome lane by lane, each in the order in which its outcomes became known: those
+// of a fleet, many lanes at the same time, and those of a client that shares its storage with other processes.
 type fleetOutcomes struct {
-	core *core
+	core       *core
+	connection string // whose outcomes; "" = of all connections
+	parallel   int    // lanes at the same time
 
 	mu      sync.Mutex
 	lanes   map[laneName]*fleetLane
@@ -69,8 +71,8 @@ func (h *laneHeap) Pop() any {
 	return last
 }
 
-func newFleetOutcomes(c *core) *fleetOutcomes {
-	return &fleetOutcomes{core: c, lanes: map[laneName]*fleetLane{}, signal: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
+func newFleetOutcomes(c *core, connection string, parallel int) *fleetOutcomes {
+	return &fleetOutcomes{core: c, connection: connection, parallel: parallel, lanes: map[laneName]*fleetLane{}, signal: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
 }
 
 // note implements delivery.
@@ -131,7 +133,7 @@ func (d *fleetOutcomes) run() {
 func (d *fleetOutcomes) begin(ctx context.Context) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.next) > 0 && d.working < d.core.cfg.Concurrency {
+	for len(d.next) > 0 && d.working < d.parallel {
 		if at := d.next[0].again; at.After(d.core.cfg.now()) {
 			return at
 		}
@@ -217,7 +219,7 @@ func (d *fleetOutcomes) unread(ctx context.Context, err error) {
 
 // takeOver takes up lanes with outcomes that nobody has handed over for a while.
 func (d *fleetOutcomes) takeOver(ctx context.Context) {
-	q := outbox.Query{ByOutcome: true, Unacked: true, Limit: 500}
+	q := outbox.Query{Connection: d.connection, ByOutcome: true, Unacked: true, Limit: 500}
 	for {
 		page, err := d.core.engine.List(ctx, q)
 		if err != nil {

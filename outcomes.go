@@ -12,7 +12,7 @@ import (
 )
 
 // outcomes hands outcomes to Config.OnOutcome, one at a time, in the order in which they became known,
-// which is each lane's order. A lane whose outcome the application does not take waits; the others go on.
+// which is each lane's order; where processes share the storage fleetOutcomes does. A lane whose outcome the application does not take waits; the others go on.
 type outcomes struct {
 	client *Client
 	signal chan struct{}
@@ -28,8 +28,8 @@ type failure struct {
 	count int
 }
 
-// wholePass is how often all open outcomes are looked through rather than the new ones only. Where
-// processes share the storage, an outcome may show up behind newer ones.
+// wholePass is how often all open outcomes are looked through rather than the new ones only, whatever an engine
+// may have shown late.
 const wholePass = time.Minute
 
 func newOutcomes(c *Client) *outcomes {
