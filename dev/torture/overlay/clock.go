@@ -6,29 +6,37 @@ package overlay
 // The variable holds the boot's name, how long the machine was suspended, and jumps of the wall clock, each
 // after some time of the process: "boot 2;90000s;0s:-1h;30ms:25h".
 var Clock = []Patch{
-	{File: "config.go", Old: "		c.now = time.Now\n", New: "		c.now = tortureClock.now\n"},
-	{File: "config.go", Old: "		c.uptime = dispatch.MachineUptime()\n", New: "		c.uptime = tortureClock.uptime(dispatch.MachineUptime())\n"},
-	{File: "config.go", Old: "func isLoopback(host string) bool {", New: clockCode + "\nfunc isLoopback(host string) bool {"},
-	{File: "config.go", Old: "	\"net/url\"\n", New: "	\"net/url\"\n	\"os\"\n"},
+	{Dir: ".", Old: "		c.now = time.Now\n", New: "		c.now = tortureClock.now\n"},
+	{Dir: ".", Old: "		c.uptime = dispatch.MachineUptime()\n", New: "		c.uptime = tortureClock.uptime(dispatch.MachineUptime())\n"},
+	{Dir: ".", New: clockCode},
 }
 
 // Pace makes a till as quick as the mock server of a run, where an aborted request keeps its key for less than
 // a second instead of Flavoso's two minutes (F9): how long it waits for such a request to be over.
 var Pace = []Patch{
-	{File: "internal/dispatch/attempt.go", Old: "	secondLook = 10 * time.Second\n", New: "	secondLook = 200 * time.Millisecond\n"},
-	{File: "internal/dispatch/attempt.go", Old: "	leaseOver = 2*time.Minute + 30*time.Second\n", New: "	leaseOver = 1500 * time.Millisecond\n"},
+	{Dir: "internal/dispatch", Old: "	secondLook = 10 * time.Second\n", New: "	secondLook = 200 * time.Millisecond\n"},
+	{Dir: "internal/dispatch", Old: "	leaseOver = 2*time.Minute + 30*time.Second\n", New: "	leaseOver = 1500 * time.Millisecond\n"},
 }
 
 // FleetPace makes leases and the taking over of what a dead worker left as quick as that.
 var FleetPace = []Patch{
-	{File: "internal/dispatch/claim.go", Old: "	leaseMargin = 30 * time.Second\n", New: "	leaseMargin = 1000 * time.Millisecond\n"},
-	{File: "internal/dispatch/claim.go", Old: "	leaseSpare  = 10 * time.Second\n", New: "	leaseSpare  = 300 * time.Millisecond\n"},
-	{File: "fleet_outcomes.go", Old: "	takeOverAfter = time.Minute\n", New: "	takeOverAfter = time.Second\n"},
-	{File: "fleet_outcomes.go", Old: "	takeOverEvery = 20 * time.Second\n", New: "	takeOverEvery = 300 * time.Millisecond\n"},
-	{File: "fleet_outcomes.go", Old: "	afterOther = time.Second\n", New: "	afterOther = 100 * time.Millisecond\n"},
+	{Dir: "internal/dispatch", Old: "	leaseMargin = 30 * time.Second\n", New: "	leaseMargin = 1000 * time.Millisecond\n"},
+	{Dir: "internal/dispatch", Old: "	leaseSpare  = 10 * time.Second\n", New: "	leaseSpare  = 300 * time.Millisecond\n"},
+	{Dir: ".", Old: "	takeOverAfter = time.Minute\n", New: "	takeOverAfter = time.Second\n"},
+	{Dir: ".", Old: "	takeOverEvery = 20 * time.Second\n", New: "	takeOverEvery = 300 * time.Millisecond\n"},
+	{Dir: ".", Old: "	afterOther = time.Second\n", New: "	afterOther = 100 * time.Millisecond\n"},
 }
 
-const clockCode = `
+const clockCode = `package flavoso
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/flavoso/flavoso-go/internal/dispatch"
+)
+
 type setClock struct {
 	start time.Time
 	boot  string

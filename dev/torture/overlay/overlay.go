@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Patch is a place in a source file of the root module and what stands there instead.
+// Patch is a place in a package of the root module and what stands there instead.
 type Patch struct {
-	File string // relative to the root of the repository
-	Old  string // occurs exactly once
-	New  string
+	Dir string // of the package, relative to the root of the repository
+	Old string // occurs exactly once in the package's files; "" = New is a file of its own
+	New string
 }
 
 // Root is the root of the repository.
@@ -32,22 +32,43 @@ func Root() (string, error) {
 	return root, nil
 }
 
-// Apply returns the patched files by name. It fails when a place is not found exactly once.
+// Apply returns the patched files by name, relative to root. It fails when a place is not found exactly once.
 func Apply(root string, patches []Patch) (map[string]string, error) {
 	out := map[string]string{}
 	for _, p := range patches {
-		text, ok := out[p.File]
-		if !ok {
-			data, err := os.ReadFile(filepath.Join(root, p.File))
+		if p.Old == "" {
+			out[filepath.Join(p.Dir, "torture_added.go")] = p.New
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root, p.Dir, "*.go"))
+		if err != nil {
+			return nil, fmt.Errorf("overlay: %w", err)
+		}
+		found, at, text := 0, "", ""
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			name, err := filepath.Rel(root, path)
 			if err != nil {
 				return nil, fmt.Errorf("overlay: %w", err)
 			}
-			text = string(data)
+			have, patched := out[name]
+			if !patched {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					return nil, fmt.Errorf("overlay: %w", err)
+				}
+				have = string(data)
+			}
+			if n := strings.Count(have, p.Old); n > 0 {
+				found, at, text = found+n, name, have
+			}
 		}
-		if n := strings.Count(text, p.Old); n != 1 {
-			return nil, fmt.Errorf("overlay: %s has %q %d times, not once", p.File, p.Old, n)
+		if found != 1 {
+			return nil, fmt.Errorf("overlay: %s has %q %d times, not once", p.Dir, p.Old, found)
 		}
-		out[p.File] = strings.Replace(text, p.Old, p.New, 1)
+		out[at] = strings.Replace(text, p.Old, p.New, 1)
 	}
 	return out, nil
 }
