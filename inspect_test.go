@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -268,6 +269,10 @@ func TestListenInspectIsFoundBesideTheOutbox(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		require.NotContains(t, fmt.Sprintf(verb, in), in.Token(), "a log does not show it")
+		require.Contains(t, fmt.Sprintf(verb, in), in.URL())
 	}
 	require.Equal(t, 200, get(a.Token))
 	require.Equal(t, 403, get(""))
