@@ -71,7 +71,9 @@ func (s *InspectServer) URL() string { return s.url }
 func (s *InspectServer) Token() string { return s.token }
 
 // Format implements [fmt.Formatter]: every verb prints the address and hides the token.
-func (s *InspectServer) Format(w fmt.State, _ rune) { fmt.Fprintf(w, "{URL:%s Token:%s}", s.url, redacted) }
+func (s *InspectServer) Format(w fmt.State, _ rune) {
+	fmt.Fprintf(w, "{URL:%s Token:%s}", s.url, redacted)
+}
 
 // writeAddress puts the file into place as a whole: a reader never meets half of it.
 func (s *InspectServer) writeAddress() error {
