@@ -123,7 +123,11 @@ func TestTheReadmesOutcomesComeAfterARestart(t *testing.T) {
 			return nil
 		}
 		_, err := flavoso.Result[flavoso.Order](o)
-		pos.show(o.Tag + " " + flavoso.FateOf(err).String())
+		text := flavoso.FateOf(err).String()
+		if err != nil {
+			text += ": " + err.Error()
+		}
+		pos.show(o.Tag + " " + text)
 		return nil
 	}
 	client, err = flavoso.Open(cfg)
