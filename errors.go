@@ -382,7 +382,7 @@ type ReadError struct {
 }
 
 func (e *ReadError) Error() string {
-	return fmt.Sprintf("flavoso: reading %s failed after %d attempts: %v", e.Path, e.Attempts, e.Err)
+	return fmt.Sprintf("flavoso: reading %s failed (attempts: %d): %v", e.Path, e.Attempts, e.Err)
 }
 func (e *ReadError) Unwrap() error { return e.Err }
 

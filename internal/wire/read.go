@@ -45,7 +45,7 @@ type ReadError struct {
 }
 
 func (e *ReadError) Error() string {
-	text := fmt.Sprintf("%v after %d attempts", ErrGaveUp, e.Attempts)
+	text := ErrGaveUp.Error()
 	if e.Reason != "" {
 		text += ", last: " + e.Reason
 	}

@@ -46,7 +46,7 @@ func redact(err error, target, token string) error {
 func describe(err error, target, token string) string {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return "canceled"
+		return "interrupted" // by whoever waited, or by Close; "canceled" is a state of operations
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	case errors.Is(err, io.ErrUnexpectedEOF):
