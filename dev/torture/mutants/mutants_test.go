@@ -1,6 +1,7 @@
 package mutants
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/flavoso/flavoso-go/dev/torture/overlay"
@@ -13,7 +14,7 @@ func TestEveryPatchFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range All() {
-		if _, err := overlay.Apply(root, append(append(overlay.Clock[:len(overlay.Clock):len(overlay.Clock)], overlay.Pace...), m.Patches...)); err != nil {
+		if _, err := overlay.Apply(root, slices.Concat(overlay.Clock, overlay.Pace, overlay.FleetPace, m.Patches)); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
