@@ -32,6 +32,10 @@ const (
 
 // Outcome is what is known of one operation: what it is, where it stands and, once Flavoso or a decision
 // has settled it, how. It survives the process; [Result] turns it into what [Call.Do] would have returned.
+//
+// State alone does not say what to do: an accept that succeeded may have found an order that the guest has
+// cancelled, and only Result's error tells. Printed as a whole an Outcome shows its Body, and with it guests'
+// data: log ID, Kind and State.
 type Outcome struct {
 	ID         string // the operation
 	Connection string
