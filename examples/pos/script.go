@@ -24,6 +24,7 @@ func (p *pos) script(ctx context.Context) error {
 		p.screen.say("%s", p.screen.statusLine(p.till.client.Status()))
 		return nil
 	}
+	p.screen.say("%s", help)
 	p.srv.Inject(mockserver.DropResponse().On("POST", "/orders/{id}/accept").Times(1))
 	if err := errors.Join(play("o", "o", "o"), p.untilTickets(ctx, 3), play("a 1")); err != nil {
 		return err

@@ -155,7 +155,7 @@ func (t *till) do(ctx context.Context, line string) error {
 	case "":
 		return nil
 	}
-	return fmt.Errorf("no command %q", command)
+	return fmt.Errorf("no command %q; ? shows what there is", command)
 }
 
 // accept has the kitchen make an order, and tells Flavoso which ticket it is. Both are saved before
