@@ -284,7 +284,7 @@ func (s *slot) life() error {
 		return err
 	}
 	if s.style.Mode == PowerDisk && s.rnd.IntN(2) == 0 {
-		s.round.note(func(rep *Report) { rep.Images["power: "+s.disk.kind+" on a loop device"]++ })
+		s.round.note(func(rep *Report) { rep.Images["power: "+s.disk.kind+onLoop]++ })
 		return s.disk.powerLoss()
 	}
 	return nil
