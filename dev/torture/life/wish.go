@@ -86,7 +86,7 @@ func (v wish) operation(t *Life) (account.Event, operation) {
 	case "orders.update":
 		order("")
 		e.Method, e.Target, e.Wish = "PATCH", "/orders/"+v.resource, "update "+v.resource
-		at := time.Now().Add(30 * 24 * time.Hour).Truncate(time.Millisecond) // after all nights of a round
+		at := time.Now().Add(48 * time.Hour).Truncate(time.Millisecond) // a few nights make it the past
 		return e, of(c.Orders.Update(v.resource, flavoso.UpdateOrderParams{EstimatedReadyAt: flavoso.Set(at)}).WithTag(v.name))
 	case "bookings.create":
 		e.Lane, e.Target, e.Wish, e.Marker = "booking:"+v.resource, "/bookings", "booking "+v.resource, v.name
