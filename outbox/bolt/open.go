@@ -81,6 +81,9 @@ func Open(path string, opts Options) (*Engine, error) {
 		tokens:  tokens{instance: newInstance()},
 		ballast: ballast{path: full + ballastSuffix},
 	}
+	if _, err := os.Stat(filepath.Dir(full)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("outbox %s: its directory must exist: %w", full, err)
+	}
 	if err := e.refuseNetwork(); err != nil {
 		return nil, fmt.Errorf("outbox %s: %w", full, err)
 	}

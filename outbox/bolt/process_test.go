@@ -257,6 +257,12 @@ func TestASecondOpenInTheSameProcessIsRefused(t *testing.T) {
 	require.NoError(t, open(t, path, bolt.Options{}).Close())
 }
 
+func TestADirectoryThatIsMissingIsSaid(t *testing.T) {
+	_, err := bolt.Open(filepath.Join(t.TempDir(), "missing", "pos.outbox"), bolt.Options{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "its directory must exist")
+}
+
 func TestALockThatIsGivenUpMeanwhileIsTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pos.outbox")
 	first := open(t, path, bolt.Options{})
