@@ -186,11 +186,11 @@ func (d *fleetOutcomes) first(ctx context.Context, l *fleetLane) (wait time.Dura
 		return afterOther, false
 	}
 	err = d.core.client(rec.Connection).handOver(ctx, outcomeOf(rec, true))
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return 0, false // it is handed over again, by this process or another
 	}
-	if err == nil {
-		err = d.core.engine.Ack(ctx, rec.ID, rec.Revision)
+	if err == nil { // also while the fleet closes: what was taken over is not handed over again
+		err = d.core.engine.Ack(context.WithoutCancel(ctx), rec.ID, rec.Revision)
 	}
 	if err == nil || errors.Is(err, outbox.ErrNotFound) {
 		d.mu.Lock()

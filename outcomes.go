@@ -147,11 +147,11 @@ func (d *outcomes) pass(ctx context.Context, q outbox.Query, retried string) (st
 // hand gives one outcome to the application and reports whether it was taken.
 func (d *outcomes) hand(ctx context.Context, rec *outbox.Record) bool {
 	err := d.client.handOver(ctx, outcomeOf(rec, true))
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return false // it is delivered again after the next Open
 	}
-	if err == nil {
-		err = d.client.engine.Ack(ctx, rec.ID, rec.Revision)
+	if err == nil { // also while the client closes: what was taken over is not handed over again
+		err = d.client.engine.Ack(context.WithoutCancel(ctx), rec.ID, rec.Revision)
 	}
 	if err == nil || errors.Is(err, outbox.ErrNotFound) {
 		if _, ok := d.failed[rec.Lane]; ok {
@@ -186,6 +186,11 @@ func (c *Client) handOver(ctx context.Context, o Outcome) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	default:
 		return ctx.Err()
 	}
 }
