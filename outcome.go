@@ -34,8 +34,8 @@ const (
 // has settled it, how. It survives the process; [Result] turns it into what [Call.Do] would have returned.
 //
 // State alone does not say what to do: an accept that succeeded may have found an order that the guest has
-// cancelled, and only Result's error tells. Printed as a whole an Outcome shows its Body, and with it guests'
-// data: log ID, Kind and State.
+// cancelled, and only Result's error tells. Printed or logged it shows no body; its Body and Message may hold guests'
+// data.
 type Outcome struct {
 	ID         string // the operation
 	Connection string
