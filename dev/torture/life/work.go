@@ -182,6 +182,12 @@ func (w *worker) writeMenu(ctx context.Context) {
 			kinds = []string{"menu.put", "menu.availability", "store.update", "menu.supersede", "menu.put"}
 		}
 		kind := kinds[w.rnd.IntN(len(kinds))]
+		if w.rnd.IntN(2) == 0 { // the lane may be empty by then, or its head between two attempts
+			select {
+			case <-time.After(time.Duration(w.rnd.IntN(8000)) * time.Microsecond):
+			case <-ctx.Done():
+			}
+		}
 		if n == 0 {
 			kind = "menu.put"
 		}

@@ -105,7 +105,7 @@ func outages(o rig.Options) rig.Options {
 }
 
 func stormy(o rig.Options) rig.Options {
-	o.Ratio = 0.9
+	o.Ratio = 0.6
 	return o
 }
 
