@@ -50,7 +50,7 @@ type FleetConfig struct {
 	// PerConnection bounds those of one connection; default 4.
 	PerConnection int
 	// MaxConnections is how many connections are remembered while nothing happens to them; default 10 000.
-	// It bounds memory (about 1 KiB each) and not how many there may be.
+	// It bounds memory, and not how many there may be.
 	MaxConnections int
 	// KeepFinished is how long finished operations are kept; default 7 days, negative = for ever. A process that
 	// sends and has no OnOutcome removes also what nobody has taken over: processes with one outbox agree on both.

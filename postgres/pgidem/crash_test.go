@@ -1,12 +1,9 @@
 package pgidem_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -70,19 +67,7 @@ func child() {
 // kill runs the child until it is ready, and kills it.
 func kill(t *testing.T, dsn, mode string) {
 	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), childEnv+"="+mode, "PGIDEM_TEST_DSN="+dsn)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ready", strings.TrimSpace(line))
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // says "signal: killed"
+	pgtest.KillChild(t, childEnv+"="+mode, "PGIDEM_TEST_DSN="+dsn)
 }
 
 func TestAKilledOwner(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/flavoso/flavoso-go/idempotency"
 	"github.com/flavoso/flavoso-go/idempotency/idempotencytest"
@@ -22,14 +21,7 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
-	code := pgtest.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(pgtest.MainNoLeaks(m))
 }
 
 // newEngine migrates a database of its own.

@@ -2,13 +2,11 @@ package pgoutbox_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/outbox/outboxtest"
@@ -21,14 +19,7 @@ func TestMain(m *testing.M) {
 		child()
 		return
 	}
-	code := pgtest.Main(m)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(pgtest.MainNoLeaks(m))
 }
 
 // fresh gives every test empty tables in one database.

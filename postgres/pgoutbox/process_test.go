@@ -1,12 +1,9 @@
 package pgoutbox_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,19 +53,7 @@ func TestTheLanesOfAKilledWorkerAreTakenOverOnce(t *testing.T) {
 			mustAdd(t, engines[0], op(fmt.Sprint(n, "-", i), fmt.Sprint("lane-", i)))
 		}
 	}
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), childEnv+"=1", "PGOUTBOX_TEST_DSN="+dsn)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ready", strings.TrimSpace(line))
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // says "signal: killed"
+	pgtest.KillChild(t, childEnv+"=1", "PGOUTBOX_TEST_DSN="+dsn)
 
 	c, err := engines[0].Counts(t.Context(), "")
 	require.NoError(t, err)
