@@ -2,6 +2,7 @@ package flavoso
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type fakeAPI struct {
 	before func(r *http.Request) error
 	// status is the answer's; 0 = 200.
 	status func(r *http.Request) int
+	// body is what a success says; "" = a thing.
+	body string
 
 	mu       sync.Mutex
 	requests []string // method and path, oldest first
@@ -40,7 +43,7 @@ func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	status, body := http.StatusOK, `{"object":"thing","id":"1"}`
+	status, body := http.StatusOK, cmp.Or(f.body, `{"object":"thing","id":"1"}`)
 	if f.status != nil {
 		status = f.status(r)
 	}

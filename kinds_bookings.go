@@ -43,6 +43,9 @@ func judgeBooking(rec *outbox.Record, body []byte) dispatch.Finding {
 		if b.ExternalID != wish.ExternalID {
 			continue
 		}
+		if b.ID == "" {
+			return dispatch.Finding{Wish: dispatch.Unreadable} // it could not be named, nor cancelled
+		}
 		ended := b.Status == BookingDeclined || b.Status == BookingCancelled
 		if !ended && b.PartySize == wish.PartySize && b.StartsAt.Equal(wish.StartsAt) {
 			return dispatch.Finding{Wish: dispatch.Fulfilled, Body: item, Resource: b.ID}

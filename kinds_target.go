@@ -33,7 +33,7 @@ func judgeTarget(rec *outbox.Record, body []byte) dispatch.Finding {
 func decodeAny(data []byte) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	return v, d.Decode(&v) == nil
+	return v, json.Valid(data) && d.Decode(&v) == nil // valid: nothing comes after the value
 }
 
 // holds reports whether got says everything that want says. It may say more, and write a moment in

@@ -14,7 +14,7 @@ var errSealedForm = errors.New("sealed content has an unknown form")
 // BodySize returns the length of the request's body, also of a sealed record.
 func (r *Record) BodySize() int64 {
 	if len(r.Sealed) >= sealedHead {
-		return int64(binary.BigEndian.Uint64(r.Sealed[8:]))
+		return r.sealedSize(r.Sealed[8:])
 	}
 	return int64(len(r.Request.Body))
 }
@@ -22,9 +22,14 @@ func (r *Record) BodySize() int64 {
 // Size returns the bytes that count against Limits.Bytes.
 func (r *Record) Size() int64 {
 	if len(r.Sealed) >= sealedHead {
-		return int64(binary.BigEndian.Uint64(r.Sealed))
+		return r.sealedSize(r.Sealed)
 	}
 	return int64(len(r.Request.Body) + len(r.Request.Target))
+}
+
+// sealedSize reads a size of sealed content. The head is in the clear: one that says more than there is was changed.
+func (r *Record) sealedSize(head []byte) int64 {
+	return int64(min(binary.BigEndian.Uint64(head), uint64(len(r.Sealed))))
 }
 
 // secret is what of a record is encrypted as one; the body follows it raw.
