@@ -333,10 +333,12 @@ func (c *Call[T]) notNow(cause error) (Outcome, recaller, error) {
 // Path("orders", id, "print"); body is encoded as JSON, nil sends none; T is what the answer decodes into.
 //
 // A POST gets a random key ([NewKey]); use WithKey with a derived one when the same wish may be decided
-// on twice. Its lane is the path. Nothing reads it back: should its outcome still be unknown when Flavoso
-// forgets the key (F5), it becomes uncertain, unless WithRepeatSafe says that repeating is right.
+// on twice. Its lane is the path, without its query. Nothing reads it back: should its outcome still be
+// unknown when Flavoso forgets the key (F5), it becomes uncertain, unless WithRepeatSafe says that repeating
+// is right.
 func NewCall[T any](c *Client, method, path string, body any) *Call[T] {
-	d := draft{kind: kindCall, method: method, target: path, body: body, lane: "call:" + path, resource: path}
+	resource, _, _ := strings.Cut(path, "?") // a query may hold guests' data
+	d := draft{kind: kindCall, method: method, target: path, body: body, lane: "call:" + resource, resource: resource}
 	switch method {
 	case "POST":
 		d.key = NewKey()

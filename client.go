@@ -61,6 +61,7 @@ func Open(cfg Config) (*Client, error) {
 		}
 		own = true
 	}
+	cfg.OutboxKeys = nil // the outbox is open, and whoever prints a client must not see them
 	of := newCore(cfg, base, engine, own)
 	c := newClient(of.cfg, of)
 	of.client = func(string) *Client { return c }

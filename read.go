@@ -53,6 +53,7 @@ func Get[T any](ctx context.Context, c *Client, path string, q url.Values, opts 
 	if err != nil {
 		return nil, err
 	}
+	path, _, _ = strings.Cut(path, "?") // as in read
 	kind := "get " + path
 	if v.Class != wire.Success {
 		return nil, &APIError{Kind: kind, Status: v.Status, Code: v.Code, Message: v.Message, Param: v.Param,

@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 )
 
@@ -158,6 +159,9 @@ type sealed struct {
 	mu         sync.Mutex
 	unreadable []Settlement // claimed, not yet parked
 }
+
+// Format implements [fmt.Formatter]: no verb shows the keys.
+func (s *sealed) Format(f fmt.State, _ rune) { io.WriteString(f, "sealed outbox") }
 
 // hash stands for a value that the engine inside must compare; "" stays "".
 func (s *sealed) hash(what, value string) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -267,4 +268,13 @@ func TestAnUnreadableRecordThatCannotBeParkedTakesNoOtherClaimWithIt(t *testing.
 	c, err := e.Counts(ctx, "")
 	require.NoError(t, err)
 	require.Equal(t, 1, c.States[outbox.Damaged], "parked by the next claim")
+}
+
+// Whoever prints a configuration prints the engine in it.
+func TestASealedEngineIsPrintedWithoutItsKeys(t *testing.T) {
+	s, err := outbox.Seal(outbox.NewMemory(), sealKey(1))
+	require.NoError(t, err)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		require.Equal(t, "sealed outbox", fmt.Sprintf(verb, s), verb)
+	}
 }
