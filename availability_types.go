@@ -1,7 +1,6 @@
 package flavoso
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -49,16 +48,7 @@ type ItemAvailability struct {
 // changes nothing.
 func (a *Availability) UnmarshalJSON(data []byte) error {
 	type plain Availability
-	if string(data) == "null" {
-		return nil
-	}
-	var v plain
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	*a = Availability(v)
-	a.Raw = bytes.Clone(data)
-	return nil
+	return decodeRaw(data, (*plain)(a), &a.Raw)
 }
 
 // AvailabilityParams are changes that are made together or not at all.

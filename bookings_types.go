@@ -1,7 +1,6 @@
 package flavoso
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -45,16 +44,7 @@ type Booking struct {
 // changes nothing.
 func (b *Booking) UnmarshalJSON(data []byte) error {
 	type plain Booking
-	if string(data) == "null" {
-		return nil
-	}
-	var v plain
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	*b = Booking(v)
-	b.Raw = bytes.Clone(data)
-	return nil
+	return decodeRaw(data, (*plain)(b), &b.Raw)
 }
 
 // BookingCustomer is who booked.
@@ -71,9 +61,9 @@ func (c BookingCustomer) validate() error {
 
 // BookingParams say what is booked. The fields are assumed.
 type BookingParams struct {
-	PartySize       int             // guests; required
+	PartySize       int             // guests, 1 to 10,000; required
 	StartsAt        time.Time       // required
-	DurationMinutes int             // 0 = the restaurant's usual
+	DurationMinutes int             // at most a week; 0 = the restaurant's usual
 	Customer        BookingCustomer // who booked
 	Note            string          // for the restaurant
 }
@@ -116,7 +106,7 @@ func (p BookingParams) withReference(ref string) bookingBody {
 		DurationMinutes: p.DurationMinutes, Customer: p.Customer, Note: p.Note}
 }
 
-// UpdateBookingParams change a booking; absent fields stay as they are.
+// UpdateBookingParams change a booking; absent fields stay as they are. Only Note can be cleared.
 type UpdateBookingParams struct {
 	PartySize       Patch[int]             `json:"party_size,omitzero"`
 	StartsAt        Patch[time.Time]       `json:"starts_at,omitzero"`

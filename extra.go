@@ -1,6 +1,7 @@
 package flavoso
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -13,50 +14,45 @@ import (
 // as a whole keeps them: what was read, changed and put back has lost nothing.
 type Extra map[string]json.RawMessage
 
-// decodeExtra decodes an object into v, a pointer to a struct, and returns the fields v has no place for;
-// nil when there are none.
-func decodeExtra(data []byte, v any) (Extra, error) {
-	if err := json.Unmarshal(data, v); err != nil {
-		return nil, err
-	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, err
-	}
-	known := fieldNames(reflect.TypeOf(v).Elem())
-	maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool {
-		// encoding/json finds a field whatever the case of its name.
-		return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
-	})
-	if len(all) == 0 {
-		return nil, nil
-	}
-	return all, nil
-}
-
-// decodeKeeping decodes an object into a P and hands it over with the fields P has no place for. null
-// changes nothing.
-func decodeKeeping[P any](data []byte, set func(P, Extra)) error {
+// decodeExtra decodes an object into v, a struct without methods of its own, and the fields that v has no place
+// for into extra, less those named in drop. null changes nothing, nor does an error.
+func decodeExtra[P any](data []byte, v *P, extra *Extra, drop ...string) error {
 	if string(data) == "null" {
 		return nil
 	}
-	var v P
-	extra, err := decodeExtra(data, &v)
-	if err == nil {
-		set(v, extra)
+	var fresh P
+	if err := json.Unmarshal(data, &fresh); err != nil {
+		return err
 	}
-	return err
+	var rest Extra
+	if err := json.Unmarshal(data, &rest); err != nil {
+		return err
+	}
+	known := fieldNames(reflect.TypeFor[P]())
+	maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool {
+		return isKnown(known, name) || slices.Contains(drop, name)
+	})
+	if len(rest) == 0 {
+		rest = nil
+	}
+	*v = fresh
+	*extra = rest // a field of v
+	return nil
 }
 
-// without returns e less some fields; nil when nothing is left.
-func (e Extra) without(names ...string) Extra {
-	for _, name := range names {
-		delete(e, name)
-	}
-	if len(e) == 0 {
+// decodeRaw decodes an object into v, a struct without methods of its own, and copies its bytes into raw. null
+// changes nothing, nor does an error.
+func decodeRaw[P any](data []byte, v *P, raw *json.RawMessage) error {
+	if string(data) == "null" {
 		return nil
 	}
-	return e
+	var fresh P
+	if err := json.Unmarshal(data, &fresh); err != nil {
+		return err
+	}
+	*v = fresh
+	*raw = bytes.Clone(data) // a field of v
+	return nil
 }
 
 // encodeExtra encodes v, a struct, followed by the extra fields in the order of their names.
@@ -68,7 +64,7 @@ func encodeExtra(v any, extra Extra) ([]byte, error) {
 	known := fieldNames(reflect.TypeOf(v))
 	out = out[:len(out)-1]
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+		if isKnown(known, name) {
 			continue // the struct's own field counts
 		}
 		key, err := marshal(name)
@@ -85,6 +81,11 @@ func encodeExtra(v any, extra Extra) ([]byte, error) {
 		out = append(append(append(out, key...), ':'), value...)
 	}
 	return append(out, '}'), nil
+}
+
+// isKnown reports whether name is one of the fields: encoding/json finds them whatever the case of a name.
+func isKnown(fields []string, name string) bool {
+	return slices.ContainsFunc(fields, func(f string) bool { return strings.EqualFold(f, name) })
 }
 
 var knownFields sync.Map // reflect.Type to []string: looked up for every entry of a menu

@@ -252,4 +252,7 @@ func FuzzHours(f *testing.F) {
 func TestDayOf(t *testing.T) {
 	assert.Equal(t, Friday, DayOf(time.Date(2026, 12, 4, 0, 0, 0, 0, time.UTC).Weekday()))
 	assert.Equal(t, Sunday, DayOf(time.Sunday))
+	assert.Equal(t, Saturday, DayOf(time.Saturday))
+	assert.Empty(t, DayOf(-1))
+	assert.Empty(t, DayOf(7))
 }

@@ -34,8 +34,13 @@ const (
 
 var week = []Day{Sunday, Monday, Tuesday, Wednesday, Thursday, Friday, Saturday} // as time.Weekday counts
 
-// DayOf is the day of the week that Go calls w.
-func DayOf(w time.Weekday) Day { return week[w] }
+// DayOf is the day of the week that Go calls w; "" when there is no such day.
+func DayOf(w time.Weekday) Day {
+	if w < time.Sunday || w > time.Saturday {
+		return ""
+	}
+	return week[w]
+}
 
 // DayHours are the ranges that start on a day of the week.
 type DayHours struct {
@@ -63,10 +68,7 @@ type TimeRange struct {
 // UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are kept in Extra; null changes nothing.
 func (h *Hours) UnmarshalJSON(data []byte) error {
 	type plain Hours
-	return decodeKeeping(data, func(v plain, extra Extra) {
-		*h = Hours(v)
-		h.Extra = extra.without("object", "id") // Flavoso's names for the document are not part of it
-	})
+	return decodeExtra(data, (*plain)(h), &h.Extra, "object", "id") // Flavoso's names for the document, not part of it
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -79,7 +81,7 @@ func (h Hours) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (d *DayHours) UnmarshalJSON(data []byte) error {
 	type plain DayHours
-	return decodeKeeping(data, func(v plain, extra Extra) { *d = DayHours(v); d.Extra = extra })
+	return decodeExtra(data, (*plain)(d), &d.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -92,7 +94,7 @@ func (d DayHours) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (d *SpecialDay) UnmarshalJSON(data []byte) error {
 	type plain SpecialDay
-	return decodeKeeping(data, func(v plain, extra Extra) { *d = SpecialDay(v); d.Extra = extra })
+	return decodeExtra(data, (*plain)(d), &d.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -104,7 +106,7 @@ func (d SpecialDay) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (r *TimeRange) UnmarshalJSON(data []byte) error {
 	type plain TimeRange
-	return decodeKeeping(data, func(v plain, extra Extra) { *r = TimeRange(v); r.Extra = extra })
+	return decodeExtra(data, (*plain)(r), &r.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].

@@ -91,10 +91,7 @@ func DeclareAllergens(list ...Allergen) []Allergen {
 // UnmarshalJSON implements [json.Unmarshaler]. Unknown fields are kept in Extra; null changes nothing.
 func (m *Menu) UnmarshalJSON(data []byte) error {
 	type plain Menu
-	return decodeKeeping(data, func(v plain, extra Extra) {
-		*m = Menu(v)
-		m.Extra = extra.without("object", "id") // Flavoso's names for the document are not part of it
-	})
+	return decodeExtra(data, (*plain)(m), &m.Extra, "object", "id") // Flavoso's names for the document, not part of it
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -107,7 +104,7 @@ func (m Menu) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (c *MenuCategory) UnmarshalJSON(data []byte) error {
 	type plain MenuCategory
-	return decodeKeeping(data, func(v plain, extra Extra) { *c = MenuCategory(v); c.Extra = extra })
+	return decodeExtra(data, (*plain)(c), &c.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -120,7 +117,7 @@ func (c MenuCategory) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (i *MenuItem) UnmarshalJSON(data []byte) error {
 	type plain MenuItem
-	return decodeKeeping(data, func(v plain, extra Extra) { *i = MenuItem(v); i.Extra = extra })
+	return decodeExtra(data, (*plain)(i), &i.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler]. Allergens that are not declared are null.
@@ -133,7 +130,7 @@ func (i MenuItem) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (t *TaxRates) UnmarshalJSON(data []byte) error {
 	type plain TaxRates
-	return decodeKeeping(data, func(v plain, extra Extra) { *t = TaxRates(v); t.Extra = extra })
+	return decodeExtra(data, (*plain)(t), &t.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -145,7 +142,7 @@ func (t TaxRates) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (g *ModifierGroup) UnmarshalJSON(data []byte) error {
 	type plain ModifierGroup
-	return decodeKeeping(data, func(v plain, extra Extra) { *g = ModifierGroup(v); g.Extra = extra })
+	return decodeExtra(data, (*plain)(g), &g.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -158,7 +155,7 @@ func (g ModifierGroup) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]; unknown fields are kept in Extra.
 func (m *MenuModifier) UnmarshalJSON(data []byte) error {
 	type plain MenuModifier
-	return decodeKeeping(data, func(v plain, extra Extra) { *m = MenuModifier(v); m.Extra = extra })
+	return decodeExtra(data, (*plain)(m), &m.Extra)
 }
 
 // MarshalJSON implements [json.Marshaler].

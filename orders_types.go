@@ -1,7 +1,6 @@
 package flavoso
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -103,16 +102,7 @@ type Order struct {
 // changes nothing.
 func (o *Order) UnmarshalJSON(data []byte) error {
 	type plain Order
-	if string(data) == "null" {
-		return nil
-	}
-	var v plain
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	*o = Order(v)
-	o.Raw = bytes.Clone(data)
-	return nil
+	return decodeRaw(data, (*plain)(o), &o.Raw)
 }
 
 // Customer is the guest of an order.

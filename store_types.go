@@ -1,8 +1,8 @@
 package flavoso
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -15,7 +15,7 @@ type Store struct {
 	Currency                  string          `json:"currency"` // ISO 4217
 	PausedUntil               time.Time       `json:"paused_until,omitzero"`
 	PauseReason               string          `json:"pause_reason,omitzero"`
-	DefaultPreparationMinutes int             `json:"default_preparation_minutes"`
+	DefaultPreparationMinutes int             `json:"default_preparation_minutes"` // how long an order usually takes
 	UpdatedAt                 time.Time       `json:"updated_at,omitzero"`
 	Version                   int64           `json:"version"`
 	Raw                       json.RawMessage `json:"-"` // the object as it came, with fields unknown here
@@ -28,23 +28,15 @@ func (s *Store) Paused(t time.Time) bool { return t.Before(s.PausedUntil) }
 // changes nothing.
 func (s *Store) UnmarshalJSON(data []byte) error {
 	type plain Store
-	if string(data) == "null" {
-		return nil
-	}
-	var v plain
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	*s = Store(v)
-	s.Raw = bytes.Clone(data)
-	return nil
+	return decodeRaw(data, (*plain)(s), &s.Raw)
 }
 
-// UpdateStoreParams change the restaurant; absent fields stay as they are.
+// UpdateStoreParams change the restaurant; absent fields stay as they are. The usual preparation time cannot be
+// cleared.
 type UpdateStoreParams struct {
 	PausedUntil               Patch[time.Time] `json:"paused_until,omitzero"` // Null resumes
 	PauseReason               Patch[string]    `json:"pause_reason,omitzero"`
-	DefaultPreparationMinutes Patch[int]       `json:"default_preparation_minutes,omitzero"` // minutes
+	DefaultPreparationMinutes Patch[int]       `json:"default_preparation_minutes,omitzero"` // 1 to 10,080: a week
 }
 
 func (p UpdateStoreParams) validate() error {
@@ -54,7 +46,7 @@ func (p UpdateStoreParams) validate() error {
 	case p.DefaultPreparationMinutes.isNull():
 		return &ParamError{Field: "default_preparation_minutes", Rule: "cannot be cleared"}
 	case given && (minutes < 1 || minutes > maxPreparationMinutes):
-		return &ParamError{Field: "default_preparation_minutes", Rule: "must be 1 to 10080"}
+		return &ParamError{Field: "default_preparation_minutes", Rule: fmt.Sprintf("must be 1 to %d", maxPreparationMinutes)}
 	}
 	reason, _ := p.PauseReason.Get()
 	return firstError(
