@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -20,6 +21,7 @@ const (
 type adminError struct {
 	status  int
 	message string
+	allow   []string // the methods there are, with 405
 }
 
 func (e *adminError) Error() string { return e.message }
@@ -30,55 +32,80 @@ func badRequest(err error) error {
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	return &adminError{http.StatusBadRequest, err.Error()}
+	return &adminError{status: http.StatusBadRequest, message: err.Error()}
 }
 
 // serveAdmin serves the admin API: JSON in, JSON out, refusals as {"error":{"message":…}}.
 func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, path string) {
 	handlers := map[string]func(*http.Request) (int, any, error){
-		"POST reset":       s.adminReset,
-		"GET connections":  s.adminConnections,
-		"POST connections": s.adminConnect,
-		"POST orders":      s.adminAddOrder,
-		"GET orders":       s.adminOrders,
-		"GET clock":        s.adminClock,
-		"POST clock":       s.adminMoveClock,
-		"GET faults":       s.adminFaults,
-		"POST faults":      s.adminInject,
-		"DELETE faults":    s.adminRemoveFaults,
-		"GET effects":      s.adminEffects,
-		"GET requests":     s.adminRequests,
-		"GET idempotency":  s.adminKeys,
-		"GET status":       s.adminStatus,
-		"GET switches":     s.adminSwitches,
-		"POST switches":    s.adminSwitch,
-		"POST snapshot":    s.adminSnapshot,
-		"POST restore":     s.adminRestore,
-		"GET openapi.json": s.adminOpenAPI,
-		"GET ":             s.adminList,
+		"POST reset":              s.adminReset,
+		"GET connections":         s.adminConnections,
+		"POST connections":        s.adminConnect,
+		"POST orders":             s.adminAddOrder,
+		"GET orders":              s.adminOrders,
+		"PATCH orders/{id}":       s.adminChangeOrder,
+		"DELETE orders/{id}":      s.adminDeleteOrder,
+		"POST orders/{id}/cancel": s.adminCancelOrder,
+		"GET bookings":            s.adminBookings,
+		"PATCH bookings/{id}":     s.adminChangeBooking,
+		"GET clock":               s.adminClock,
+		"POST clock":              s.adminMoveClock,
+		"GET faults":              s.adminFaults,
+		"POST faults":             s.adminInject,
+		"DELETE faults":           s.adminRemoveFaults,
+		"DELETE faults/{id}":      s.adminRemoveFaults,
+		"GET effects":             s.adminEffects,
+		"GET requests":            s.adminRequests,
+		"GET idempotency":         s.adminKeys,
+		"GET status":              s.adminStatus,
+		"GET switches":            s.adminSwitches,
+		"POST switches":           s.adminSwitch,
+		"POST snapshot":           s.adminSnapshot,
+		"POST restore":            s.adminRestore,
+		"GET openapi.json":        s.adminOpenAPI,
+		"GET ":                    s.adminList,
 	}
-	name, id, hasID := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, adminRoot), "/"), "/")
-	h := handlers[r.Method+" "+name]
-	one := name == "faults" && r.Method == http.MethodDelete && id != "" && !strings.Contains(id, "/")
-	if h == nil || (hasID && !one) {
-		err := &adminError{http.StatusNotFound, "no such admin call: " + r.Method + " " + path + "; GET " + adminRoot + " lists them"}
-		for key := range handlers {
-			if !hasID && strings.HasSuffix(key, " "+name) {
-				err = &adminError{http.StatusMethodNotAllowed, "this admin call has no method " + r.Method}
+	call, id := adminCallOf(strings.TrimPrefix(strings.TrimPrefix(path, adminRoot), "/"))
+	h := handlers[r.Method+" "+call]
+	if h == nil {
+		err := &adminError{status: http.StatusNotFound, message: "no such admin call: " + r.Method + " " + path + "; GET " + adminRoot + " lists them"}
+		for _, key := range sortedKeys(handlers) {
+			if method, is := strings.CutSuffix(key, " "+call); is {
+				err.status, err.message, err.allow = http.StatusMethodNotAllowed, "this admin call has no method "+r.Method, append(err.allow, method)
 			}
 		}
 		writeAdmin(w, 0, nil, err)
 		return
 	}
-	if err := checkQuery(r, name); err != nil {
+	if err := checkQuery(r, call); err != nil {
 		writeAdmin(w, 0, nil, err)
 		return
 	}
+	r.SetPathValue("id", id)
 	status, v, err := h(r)
 	if s.faults.refusing() { // no connection is kept alive then, and the client should know
 		w.Header().Set("Connection", "close")
 	}
 	writeAdmin(w, status, v, err)
+}
+
+// adminCallOf takes a path below the admin API apart: orders/o-1/cancel is the call orders/{id}/cancel and
+// the id o-1.
+func adminCallOf(path string) (call, id string) {
+	name, rest, more := strings.Cut(path, "/")
+	if !more {
+		return name, ""
+	}
+	escaped, verb, hasVerb := strings.Cut(rest, "/")
+	id, err := url.PathUnescape(escaped)
+	if err != nil || id == "" {
+		return path, "" // no call is named so
+	}
+	call = name + "/{id}"
+	if hasVerb {
+		call += "/" + verb
+	}
+	return call, id
 }
 
 func writeAdmin(w http.ResponseWriter, status int, v any, err error) {
@@ -87,6 +114,9 @@ func writeAdmin(w http.ResponseWriter, status int, v any, err error) {
 		var refused *adminError
 		if errors.As(err, &refused) {
 			status = refused.status
+			if len(refused.allow) > 0 {
+				w.Header().Set("Allow", strings.Join(refused.allow, ", "))
+			}
 		}
 		v = map[string]any{"error": map[string]string{"message": err.Error()}}
 	}
@@ -104,10 +134,10 @@ func writeAdmin(w http.ResponseWriter, status int, v any, err error) {
 }
 
 // checkQuery refuses parameters a call has not: with a misspelt one it would answer about everything.
-func checkQuery(r *http.Request, name string) error {
+func checkQuery(r *http.Request, call string) error {
 	known := map[string]bool{}
 	for _, c := range adminCalls() {
-		if c.method == r.Method && c.path == name {
+		if c.method == r.Method && c.path == call {
 			for _, p := range c.query {
 				known[p.name] = true
 			}
@@ -172,6 +202,15 @@ func (s *Server) adminConnect(r *http.Request) (int, any, error) {
 	if err := checkConnection(in.Connection); err != nil {
 		return 0, nil, err
 	}
+	verbs := 0
+	for _, asked := range []bool{in.Reconnect, in.Rotate, in.Issue, in.Revoke} {
+		if asked {
+			verbs++
+		}
+	}
+	if verbs > 1 {
+		return 0, nil, badRequest(errors.New("one of issue, rotate, revoke and reconnect at a time"))
+	}
 	out := adminConnection{Connection: in.Connection}
 	switch {
 	case in.Reconnect:
@@ -226,7 +265,7 @@ func (s *Server) adminAddOrder(r *http.Request) (int, any, error) {
 		id = base.ID
 	})
 	if !ok {
-		return 0, nil, &adminError{http.StatusConflict, in.Connection + " has an order with the id " + id + " already"}
+		return 0, nil, &adminError{status: http.StatusConflict, message: in.Connection + " has an order with the id " + id + " already"}
 	}
 	return http.StatusCreated, o, nil
 }
@@ -245,19 +284,31 @@ func (s *Server) adminClock(*http.Request) (int, any, error) {
 
 func (s *Server) adminMoveClock(r *http.Request) (int, any, error) {
 	var in struct {
-		Advance duration  `json:"advance"`
-		Now     time.Time `json:"now"`
+		Advance *duration  `json:"advance"`
+		Now     *time.Time `json:"now"`
 	}
 	if err := decodeAdmin(r, &in); err != nil {
 		return 0, nil, err
 	}
+	var to time.Time
 	switch {
-	case in.Advance != 0 && in.Now.IsZero():
-		s.clock.Advance(time.Duration(in.Advance))
-	case in.Advance == 0 && !in.Now.IsZero():
-		s.clock.Set(in.Now)
+	case in.Advance != nil && in.Now == nil:
+		to = s.clock.Now().Add(time.Duration(*in.Advance))
+	case in.Advance == nil && in.Now != nil:
+		to = *in.Now
 	default:
 		return 0, nil, badRequest(errors.New(`give either advance, such as "2m", or now, an RFC 3339 instant`))
 	}
+	if today := time.Now(); to.Before(today.AddDate(-clockReach, 0, 0)) || to.After(today.AddDate(clockReach, 0, 0)) {
+		return 0, nil, badRequest(fmt.Errorf("the clock moves %d years at most away from the machine's; %s is further", clockReach, to.UTC().Format(time.RFC3339)))
+	}
+	if in.Advance != nil {
+		s.clock.Advance(time.Duration(*in.Advance))
+	} else {
+		s.clock.Set(to)
+	}
 	return s.adminClock(r)
 }
+
+// clockReach is how many years the clock can be away from the machine's. What Go counts of time ends at 292.
+const clockReach = 200

@@ -103,21 +103,43 @@ func checkOrder(raw json.RawMessage) error {
 		return err
 	}
 	o := in.Order
-	for _, c := range []struct {
-		field, value string
-		allowed      []string
-	}{
-		{"status", o.Status, append(slices.Clone(orderProgress), StatusRejected, StatusCancelled)},
-		{"type", o.Type, []string{"delivery", "pickup", "dine_in"}},
-		{"delivered_by", o.DeliveredBy, []string{"platform", "restaurant", "none"}},
-		{"timing", o.Timing, []string{"asap", "scheduled"}},
-		{"payment.status", o.Payment.Status, []string{"paid", "due"}},
+	for _, c := range []closedField{
+		{"order.status", o.Status, append(slices.Clone(orderProgress), StatusRejected, StatusCancelled)},
+		{"order.type", o.Type, []string{"delivery", "pickup", "dine_in"}},
+		{"order.delivered_by", o.DeliveredBy, []string{"platform", "restaurant", "none"}},
+		{"order.timing", o.Timing, []string{"asap", "scheduled"}},
+		{"order.payment.status", o.Payment.Status, []string{"paid", "due"}},
 	} {
-		if !slices.Contains(c.allowed, c.value) {
-			return badRequest(fmt.Errorf("order.%s is one of %s, not %q", c.field, strings.Join(c.allowed, ", "), c.value))
+		if err := c.check(); err != nil {
+			return err
 		}
 	}
 	return badRequest(checkOrderID(o.ID))
+}
+
+// checkBooking refuses a change to what no booking of the API has.
+func checkBooking(raw json.RawMessage) error {
+	var in struct {
+		Booking Booking `json:"booking"`
+	}
+	in.Booking = Booking{Status: BookingConfirmed} // what is absent stays as here
+	if err := decodeStrictly(slices.Concat([]byte(`{"booking":`), raw, []byte("}")), &in); err != nil {
+		return err
+	}
+	return closedField{"booking.status", in.Booking.Status, bookingStatuses}.check()
+}
+
+// closedField is a field whose values are all known.
+type closedField struct {
+	name, value string
+	allowed     []string
+}
+
+func (c closedField) check() error {
+	if slices.Contains(c.allowed, c.value) {
+		return nil
+	}
+	return badRequest(fmt.Errorf("%s is one of %s, not %q", c.name, strings.Join(c.allowed, ", "), c.value))
 }
 
 // checkOrderID refuses ids that no client sends as one segment of a path.

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -40,16 +41,13 @@ func (s *Server) adminInject(r *http.Request) (int, any, error) {
 
 // adminRemoveFaults takes away the fault named in the path or in ?id=, or all of them.
 func (s *Server) adminRemoveFaults(r *http.Request) (int, any, error) {
-	id := r.URL.Query().Get("id")
-	if _, after, found := strings.Cut(r.URL.Path, "/faults/"); found && after != "" {
-		id = after
-	}
+	id := cmp.Or(r.PathValue("id"), r.URL.Query().Get("id"))
 	if id == "" {
 		s.ClearFaults()
 		return http.StatusNoContent, nil, nil
 	}
 	if !s.faults.remove(id) {
-		return 0, nil, &adminError{http.StatusNotFound, "no fault " + id}
+		return 0, nil, &adminError{status: http.StatusNotFound, message: "no fault " + id}
 	}
 	return http.StatusNoContent, nil, nil
 }

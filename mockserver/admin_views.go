@@ -85,7 +85,7 @@ func (s *Server) adminStatus(*http.Request) (int, any, error) {
 	defer s.mu.Unlock()
 	orders, bookings := 0, 0
 	for _, c := range s.connections {
-		orders += len(c.orderList)
+		orders += len(c.orders)
 		bookings += len(c.bookingList)
 	}
 	return http.StatusOK, map[string]any{

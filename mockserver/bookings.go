@@ -16,6 +16,10 @@ const (
 	BookingNoShow    = "no_show"
 )
 
+var bookingStatuses = []string{
+	BookingRequested, BookingConfirmed, BookingSeated, BookingCompleted, BookingDeclined, BookingCancelled, BookingNoShow,
+}
+
 // Booking is a reservation as the API shows it.
 type Booking struct {
 	Object          string    `json:"object"`

@@ -3,7 +3,6 @@ package mockserver
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -53,11 +52,7 @@ func (c *call) decode(v any) *problem {
 }
 
 func decodeJSON(body []byte, v any) *problem {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	err := dec.Decode(v)
-	if err == nil && dec.More() {
-		err = errors.New("more than one JSON value")
-	}
+	err := json.Unmarshal(body, v) // the whole body: a Decoder takes a bracket too many for the end
 	if err == nil {
 		return nil
 	}

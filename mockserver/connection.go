@@ -13,7 +13,7 @@ type connection struct {
 	rnd   *random
 
 	orders      map[string]*Order
-	orderList   []*Order  // in the order of arrival
+	orderList   []*Order  // in the order of arrival; nil where one was deleted
 	deadline    time.Time // the earliest accept deadline; zero = none
 	bookings    map[string]*Booking
 	bookingList []*Booking
@@ -34,8 +34,12 @@ func (s *Server) connection(name string) *connection {
 	}
 	s.scopes[name]++
 	now := s.now()
+	stream := "connection " + name
+	if n := s.scopes[name]; n > 1 { // made anew, it has other ids
+		stream += fmt.Sprint(" made for the time no. ", n)
+	}
 	c := &connection{
-		name: name, scope: fmt.Sprintf("%s#%d", name, s.scopes[name]), rnd: newRandom(s.config.seed, "connection "+name),
+		name: name, scope: fmt.Sprintf("%s#%d", name, s.scopes[name]), rnd: newRandom(s.config.seed, stream),
 		orders: map[string]*Order{}, bookings: map[string]*Booking{},
 	}
 	c.store = seedStore(c.rnd, now)
@@ -48,6 +52,17 @@ func (s *Server) connection(name string) *connection {
 	} else {
 		s.tokens["mock_"+name] = name
 	}
+	return c
+}
+
+// known returns the connection with this name as it stands now, or an empty one that nobody else sees: who
+// looks does not make what is looked for. The caller holds s.mu.
+func (s *Server) known(name string) *connection {
+	c := s.connections[name]
+	if c == nil {
+		return &connection{name: name}
+	}
+	c.passTime(s.now())
 	return c
 }
 
@@ -176,6 +191,7 @@ func (c *connection) passTime(now time.Time) {
 	c.deadline = time.Time{}
 	for _, o := range c.orderList {
 		switch {
+		case o == nil:
 		case o.Status != StatusPending || o.AcceptBy.IsZero():
 		case now.Before(o.AcceptBy):
 			c.watch(o)

@@ -126,14 +126,22 @@ func (s *Server) deliver(w http.ResponseWriter, x *exchange, rep reply) {
 	}
 }
 
-// withUnknowns gives an object a status and a field that no client knows. Anything else stays.
+// withUnknowns gives an object, or every entry of a list, a status and a field that no client knows. Anything
+// else stays.
 func withUnknowns(body []byte) []byte {
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil {
+	if json.Unmarshal(body, &fields) != nil || len(fields) == 0 {
 		return body
 	}
 	if status, ok := fields["status"]; ok {
 		body = bytes.Replace(body, append([]byte(`"status":`), status...), []byte(`"status":"awaiting_drone"`), 1)
+	}
+	var entries []json.RawMessage
+	if data, ok := fields["data"]; ok && json.Unmarshal(data, &entries) == nil {
+		for i := range entries {
+			entries[i] = withUnknowns(entries[i])
+		}
+		body = bytes.Replace(body, data, encode(entries), 1)
 	}
 	return append(bytes.TrimSuffix(body, []byte("}")), `,"future_field":{"since":"tomorrow"}}`...)
 }

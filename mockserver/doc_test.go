@@ -126,7 +126,7 @@ func TestEveryCallOfTheAdminAPIIsInTheDocs(t *testing.T) {
 	doc := mockDoc(t)
 	c := program(t)
 	row := regexp.MustCompile("(?m)^\\| (`[A-Z]+.*`) \\| (.*) \\|$")
-	call := regexp.MustCompile("`(GET|POST|DELETE)(?: (/_mock[^`?]*)[^`]*)?`")
+	call := regexp.MustCompile("`(GET|POST|PATCH|DELETE)(?: (/_mock[^`?]*)[^`]*)?`")
 	documented := map[string]bool{}
 	for _, m := range row.FindAllStringSubmatch(doc, -1) {
 		calls := call.FindAllStringSubmatch(m[1], -1)

@@ -155,7 +155,7 @@ func Portal() Fault { return Fault{faultSpec{Name: faultPortal}} }
 func ProxyError() Fault { return Fault{faultSpec{Name: faultProxyError}} }
 
 // UnknownEnum executes the request and shows, in this answer only, a status no client knows and a field
-// no client knows.
+// no client knows; in a list every entry has them.
 func UnknownEnum() Fault { return Fault{faultSpec{Name: faultUnknownEnum}} }
 
 // Late closes the connection at once and executes the request after d, when the client has long given up.

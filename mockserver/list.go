@@ -22,7 +22,7 @@ const (
 )
 
 // cursor names the last entry of a page by its place in the order of arrival, which never changes: new
-// entries come behind it. Filters binds it to the query it was made for.
+// entries come behind it, and one that is deleted leaves its place empty. Filters binds it to the query it was made for.
 type cursor struct {
 	After   int    `json:"a"`
 	Filters uint32 `json:"f"`

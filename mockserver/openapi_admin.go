@@ -22,6 +22,7 @@ func adminCalls() []adminCall {
 	token := object("connection", text(), "token", str())
 	anything := schema{"type": "object"}
 	byConnection := param{"connection", "Only what belongs to this connection.", str(), false}
+	ofConnection := param{"connection", "The connection it belongs to; required.", text(), false}
 	data := func(entry schema) schema { return object("data", arrayOf(entry)) }
 	fault := object("fault", enum(faultNames...), "method?", str(), "path?", str(), "connection?", str(), "nth?", number, "times?", number,
 		"ratio?", schema{"type": "number", "minimum": 0, "maximum": 1}, "optional?", boolean, "code?", number, "error_code?", str(), "body?", str(),
@@ -34,8 +35,14 @@ func adminCalls() []adminCall {
 		{"GET", "connections", "List the connections", nil, nil, data(token), "200"},
 		{"POST", "connections", "Make a connection, or change its tokens (D6)", nil,
 			object("connection", text(), "issue?", boolean, "rotate?", boolean, "revoke?", boolean, "reconnect?", boolean), token, "200"},
-		{"GET", "orders", "List a connection's orders", []param{byConnection}, nil, data(ref("Order")), "200"},
+		{"GET", "orders", "List a connection's orders", []param{ofConnection}, nil, data(ref("Order")), "200"},
 		{"POST", "orders", "Let an order arrive", nil, object("connection", text(), "order?", anything, "lines?", number), ref("Order"), "201"},
+		{"PATCH", "orders/{id}", "Change an order, as the world does", nil, object("connection", text(), "order", anything), ref("Order"), "200"},
+		{"POST", "orders/{id}/cancel", "Let the guest cancel an order", nil,
+			object("connection", text(), "reason?", enum(cancelReasons...), "message?", str()), ref("Order"), "200"},
+		{"DELETE", "orders/{id}", "Remove an order, as if it had never been", []param{ofConnection}, nil, nil, "204"},
+		{"GET", "bookings", "List a connection's bookings", []param{ofConnection}, nil, data(ref("Booking")), "200"},
+		{"PATCH", "bookings/{id}", "Change a booking, as the world does", nil, object("connection", text(), "booking", anything), ref("Booking"), "200"},
 		{"GET", "clock", "Read the server's clock", nil, nil, now, "200"},
 		{"POST", "clock", "Move the server's clock", nil, object("advance?", str(), "now?", instant()), now, "200"},
 		{"GET", "faults", "List the faults and how often each fired", nil, nil, data(armed), "200"},

@@ -68,7 +68,7 @@ func components() schema {
 		"Order.type":         openEnum("delivery", "pickup", "dine_in"),
 		"Order.timing":       openEnum("asap", "scheduled"),
 		"Order.delivered_by": openEnum("platform", "restaurant", "none"),
-		"Booking.status":     openEnum(BookingRequested, BookingConfirmed, BookingSeated, BookingCompleted, BookingDeclined, BookingCancelled, BookingNoShow),
+		"Booking.status":     openEnum(bookingStatuses...),
 		"Payment.status":     openEnum("paid", "due"),
 		"Cancellation.by":    openEnum("restaurant", "customer", "system"),
 	}

@@ -42,7 +42,7 @@ func listOrders(c *call) answer {
 		after = after.Add(-1)
 	}
 	l, p := paginate(c.conn.orderList, c.query, func(o *Order) bool {
-		return (len(statuses) == 0 || slices.Contains(statuses, o.Status)) &&
+		return o != nil && (len(statuses) == 0 || slices.Contains(statuses, o.Status)) &&
 			(after.IsZero() || o.UpdatedAt.After(after))
 	}, func(o *Order) any { return o })
 	if p != nil {

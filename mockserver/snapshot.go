@@ -96,7 +96,7 @@ func (s *Server) Restore(data []byte) error {
 }
 
 func (cs connectionSnapshot) restore(seed uint64) (*connection, error) {
-	if cs.Name == "" || cs.Scope == "" || cs.Menu == nil || slices.Contains(cs.Orders, nil) || slices.Contains(cs.Bookings, nil) {
+	if cs.Name == "" || cs.Scope == "" || cs.Menu == nil || slices.Contains(cs.Bookings, nil) {
 		return nil, errors.New("incomplete")
 	}
 	c := &connection{
@@ -113,8 +113,10 @@ func (cs connectionSnapshot) restore(seed uint64) (*connection, error) {
 		return nil, err
 	}
 	for _, o := range cs.Orders {
-		c.orders[o.ID] = o
-		c.watch(o)
+		if o != nil { // deleted
+			c.orders[o.ID] = o
+			c.watch(o)
+		}
 	}
 	for _, b := range cs.Bookings {
 		c.bookings[b.ID] = b

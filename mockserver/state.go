@@ -81,7 +81,7 @@ func completeModifiers(ms []Modifier, r *random) {
 func (c *connection) put(o *Order) {
 	if _, exists := c.orders[o.ID]; exists {
 		for i := range c.orderList {
-			if c.orderList[i].ID == o.ID {
+			if c.orderList[i] != nil && c.orderList[i].ID == o.ID {
 				c.orderList[i] = o
 			}
 		}
@@ -125,8 +125,7 @@ func cloneModifiers(ms []Modifier) []Modifier {
 func (s *Server) Order(connection, id string) (Order, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.connection(connection)
-	c.passTime(s.now())
+	c := s.known(connection)
 	o := c.orders[id]
 	if o == nil {
 		return Order{}, false
@@ -138,11 +137,12 @@ func (s *Server) Order(connection, id string) (Order, bool) {
 func (s *Server) Orders(connection string) []Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.connection(connection)
-	c.passTime(s.now())
-	out := make([]Order, len(c.orderList))
-	for i, o := range c.orderList {
-		out[i] = o.clone()
+	c := s.known(connection)
+	out := make([]Order, 0, len(c.orders))
+	for _, o := range c.orderList {
+		if o != nil {
+			out = append(out, o.clone())
+		}
 	}
 	return out
 }
@@ -151,50 +151,75 @@ func (s *Server) Orders(connection string) []Order {
 // late. Version and updated_at move on, the sums are worked out again. It is no request's effect and stays
 // out of the ledger. change must not call the server.
 func (s *Server) ChangeOrder(connection, id string, change func(*Order)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.connection(connection)
-	o := c.orders[id]
-	if o == nil {
+	if _, found := s.changeOrder(connection, id, onlyOrder(change)); !found {
 		return fmt.Errorf("mockserver: connection %s has no order %s", connection, id)
 	}
+	return nil
+}
+
+func onlyOrder(change func(*Order)) func(*connection, *Order) {
+	return func(_ *connection, o *Order) { change(o) }
+}
+
+func (s *Server) changeOrder(name, id string, change func(*connection, *Order)) (Order, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.known(name)
+	o := c.orders[id]
+	if o == nil {
+		return Order{}, false
+	}
 	next := o.clone()
-	change(&next)
+	change(c, &next)
+	next = next.clone() // what change put into it stays the caller's, and no list is null
 	next.ID, next.Object = o.ID, "order"
 	next.addUp(c.store.Currency)
 	next.touch(s.now())
 	*o = next
 	c.watch(o)
-	return nil
+	return o.clone(), true
 }
+
+// guestCancels is how an order ends that a guest does not want any more.
+var guestCancels = Cancellation{By: "customer", Reason: "customer_request"}
 
 // CancelOrder lets a guest cancel an order, whatever state it is in.
 func (s *Server) CancelOrder(connection, id string) error {
-	return s.ChangeOrder(connection, id, func(o *Order) {
-		o.Status = StatusCancelled
-		o.Cancellation = &Cancellation{By: "customer", Reason: "customer_request", At: s.now()}
+	if _, found := s.cancelOrder(connection, id, guestCancels); !found {
+		return fmt.Errorf("mockserver: connection %s has no order %s", connection, id)
+	}
+	return nil
+}
+
+func (s *Server) cancelOrder(name, id string, by Cancellation) (Order, bool) {
+	return s.changeOrder(name, id, func(_ *connection, o *Order) {
+		by.At = s.now()
+		o.Status, o.Cancellation = StatusCancelled, &by
 	})
 }
 
 // DeleteOrder removes an order, as if it had never been; what is held of it is still replayed (W9).
-func (s *Server) DeleteOrder(connection, id string) {
+func (s *Server) DeleteOrder(connection, id string) { s.deleteOrder(connection, id) }
+
+func (s *Server) deleteOrder(name, id string) (found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.connection(connection)
-	delete(c.orders, id)
+	c := s.known(name)
 	for i, o := range c.orderList {
-		if o.ID == id {
-			c.orderList = append(c.orderList[:i:i], c.orderList[i+1:]...)
-			return
+		if o != nil && o.ID == id {
+			c.orderList[i] = nil // the others keep their places, which cursors name
+			delete(c.orders, id)
+			return true
 		}
 	}
+	return false
 }
 
 // Bookings returns the bookings of a connection in the order of arrival.
 func (s *Server) Bookings(connection string) []Booking {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.connection(connection)
+	c := s.known(connection)
 	out := make([]Booking, len(c.bookingList))
 	for i, b := range c.bookingList {
 		out[i] = *b
@@ -205,17 +230,24 @@ func (s *Server) Bookings(connection string) []Booking {
 // ChangeBooking lets the world change a booking behind the client's back. It stays out of the ledger.
 // change must not call the server.
 func (s *Server) ChangeBooking(connection, id string, change func(*Booking)) error {
+	if _, found := s.changeBooking(connection, id, change); !found {
+		return fmt.Errorf("mockserver: connection %s has no booking %s", connection, id)
+	}
+	return nil
+}
+
+func (s *Server) changeBooking(name, id string, change func(*Booking)) (Booking, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.connection(connection).bookings[id]
+	b := s.known(name).bookings[id]
 	if b == nil {
-		return fmt.Errorf("mockserver: connection %s has no booking %s", connection, id)
+		return Booking{}, false
 	}
 	change(b)
 	b.ID, b.Object = id, "booking"
 	b.Version++
 	b.UpdatedAt = s.now()
-	return nil
+	return *b, true
 }
 
 // Store returns the restaurant of a connection.

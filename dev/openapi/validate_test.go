@@ -90,7 +90,7 @@ func operation(x Exchange) string {
 	if len(parts) > 2 && (parts[1] == "orders" || parts[1] == "bookings") {
 		parts[2] = "{id}"
 	}
-	if len(parts) > 3 && parts[2] == "faults" {
+	if len(parts) > 3 && parts[1] == "_mock" {
 		parts[3] = "{id}"
 	}
 	return x.Method + " " + strings.Join(parts, "/")
