@@ -191,3 +191,111 @@ func TestOnlyNewCallCanBeDeclaredRepeatSafe(t *testing.T) {
 	_, err = post(c, "a").WithRepeatSafe().Do(t.Context())
 	require.NoError(t, err)
 }
+
+// TestClose in every phase: it returns, its waits end, nothing is lost, and no goroutine is left (the
+// bubble would not end otherwise).
+func TestClose(t *testing.T) {
+	phases := map[string]func(s *till, f *faulty) (release func()){
+		"idle": func(*till, *faulty) func() { return nil },
+		"sending": func(s *till, _ *faulty) func() {
+			s.srv.Inject(mockserver.Hang().On("POST", "/orders/{id}/accept").Times(3))
+			return nil
+		},
+		"offline": func(s *till, _ *faulty) func() { s.srv.Inject(mockserver.Refuse().Times(3)); return nil },
+		"probing": func(s *till, _ *faulty) func() {
+			s.srv.Inject(mockserver.Refuse().Times(1))
+			s.srv.Inject(mockserver.Hang().On("GET", "/store").Times(1).Optional())
+			return nil
+		},
+		"retrying": func(s *till, _ *faulty) func() {
+			s.srv.Inject(mockserver.Status(503).On("POST", "/orders/{id}/accept").Times(4))
+			return nil
+		},
+		"paused": func(s *till, _ *faulty) func() {
+			s.srv.Inject(mockserver.RateLimit(time.Minute).On("POST", "/orders/{id}/accept").Times(1))
+			return nil
+		},
+		"saving": func(_ *till, f *faulty) func() {
+			gate := make(chan struct{})
+			f.script(&rule{method: "Add", wait: gate})
+			return func() { close(gate) }
+		},
+		"settling": func(_ *till, f *faulty) func() {
+			gate := make(chan struct{})
+			f.script(&rule{method: "Settle", wait: gate})
+			return func() { close(gate) }
+		},
+		"claiming": func(_ *till, f *faulty) func() {
+			gate := make(chan struct{})
+			f.script(&rule{method: "Claim", wait: gate})
+			return func() { close(gate) }
+		},
+		"storage down": func(_ *till, f *faulty) func() {
+			f.script(&rule{method: "Settle", err: errDisk})
+			f.script(&rule{method: "Claim", err: errDisk})
+			return func() {}
+		},
+	}
+	for name, prepare := range phases {
+		for _, how := range []string{"close", "shutdown"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFaulty()
+					s := newTill(t, func(c *Config) {
+						c.OutboxPath, c.Outbox = "", f
+						c.OnOutcome = func(context.Context, *Client, Outcome) error { return nil }
+					})
+					release := prepare(s, f)
+					var ids []string
+					errs := make(chan error, 8)
+					for range 4 {
+						id := s.srv.AddOrder(store, mockserver.Order{AcceptBy: time.Now().Add(24 * time.Hour)})
+						ids = append(ids, id)
+						go func() {
+							_, err := s.Orders.Accept(id, AcceptParams{}).Do(t.Context())
+							errs <- err
+						}()
+					}
+					time.Sleep(700 * time.Millisecond)
+					closed := make(chan error, 1)
+					client := s.Client
+					go func() {
+						if how == "close" {
+							closed <- client.Close()
+						} else {
+							closed <- client.Shutdown(contextFor(t, 5*time.Second))
+						}
+					}()
+					if name != "saving" { // Close waits on a mutex then, which the bubble does not count as waiting
+						synctest.Wait()
+					}
+					if release != nil {
+						release()
+					}
+					if err := <-closed; err != nil {
+						require.Equal(t, "shutdown", how)
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+					}
+					for range ids {
+						if err := <-errs; err != nil {
+							require.True(t, FateOf(err) == FateUnknown || errors.Is(err, ErrClosed), "%v", err)
+						}
+					}
+					_, err := client.Orders.Accept("x", AcceptParams{}).Do(t.Context())
+					require.ErrorIs(t, err, ErrClosed)
+					require.NoError(t, client.Close())
+					f.heal()
+					if name == "storage down" {
+						return // what could not be settled stays claimed as long as the engine is open
+					}
+					s.open()
+					for _, id := range ids {
+						_, err := s.Orders.Accept(id, AcceptParams{}).Do(contextFor(t, time.Hour))
+						require.NoError(t, err)
+						s.srv.AssertExactlyOnce(t, "orders.accept", id)
+					}
+				})
+			})
+		}
+	}
+}
