@@ -106,7 +106,7 @@ type Exposure struct {
 
 // Attempt is one try as data: what an operator or a caller needs to see of it, free of secrets and bodies.
 type Attempt struct {
-	N          int       // which attempt, from 1
+	N          int       // which attempt, from 1; 0 = made before the attempts were counted anew
 	Start, End time.Time // wall clock
 	Status     int       // HTTP status; 0 = no answer
 	Code       string    // the API's error code, when there was one
@@ -114,6 +114,9 @@ type Attempt struct {
 	Err        string    // why there was no usable answer, in words; holds neither tokens nor bodies
 	NeverSent  bool      // provably never reached a peer
 	RetryAfter time.Duration
+	// Unanswered is the number of the latest attempt, up to this one, after which a request of the operation may still
+	// have been under way: it got no answer, or heard that another one runs. 0 = there was none.
+	Unanswered int `json:",omitempty"`
 	// Verdict is what the attempt meant, for whoever watches attempts: "success", "retry", "broken" …; "" =
 	// no request was made. It is not kept with the record.
 	Verdict string `json:"-"`

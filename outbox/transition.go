@@ -88,7 +88,8 @@ func (r *Record) ApplyClaim(token string, m Mark) {
 // ApplySettlement records what came of the claim s names. ErrClaimLost when the claim is no longer the
 // record's, ErrState when the proof for s.To is missing; the record is unchanged then.
 func (r *Record) ApplySettlement(s *Settlement) error {
-	if s.Claim == "" || r.Claim.Token != s.Claim && !r.acceptsVerdict(s) {
+	late := r.Claim.Token != s.Claim
+	if s.Claim == "" || late && !r.acceptsVerdict(s) {
 		return ErrClaimLost
 	}
 	ownMark := r.Exposure != nil && r.Exposure.Claim == s.Claim
@@ -113,6 +114,8 @@ func (r *Record) ApplySettlement(s *Settlement) error {
 	}
 	if s.Result != nil {
 		r.setResult(s.Result)
+		// A later claim of the operation may have made the request that is taken for another sender's.
+		r.Result.ByOther = r.Result.ByOther && !late
 	}
 	if !s.To.Waiting() {
 		r.finish(s.To, s.Now)
@@ -121,7 +124,8 @@ func (r *Record) ApplySettlement(s *Settlement) error {
 	if s.NextGeneration {
 		r.Generation++
 		r.WireKey = WireKey(r.Key, r.Generation)
-		r.Exposure, r.Suspect, r.Attempts = nil, false, 0
+		r.Exposure, r.Suspect = nil, false
+		r.countAnew()
 	}
 	r.wait(s.Due, s.Now)
 	return nil
@@ -189,13 +193,24 @@ func (r *Record) sendAgain(c *Change) error {
 	default: // what is damaged is never sent again: nobody knows its bytes
 		return ErrState
 	}
-	r.Suspect, r.Attempts, r.Result = false, 0, nil
+	r.Suspect, r.Result = false, nil
+	r.countAnew()
 	if c.Result != nil {
 		r.setResult(c.Result)
 	}
 	r.OutcomeSeq, r.Finished = 0, time.Time{}
 	r.wait(c.Now, c.Now)
 	return nil
+}
+
+// countAnew begins the count of attempts again. The latest one must not be mistaken for one of the new count.
+func (r *Record) countAnew() {
+	r.Attempts = 0
+	if r.Last != nil {
+		last := *r.Last
+		last.N, last.Unanswered = 0, 0
+		r.Last = &last
+	}
 }
 
 // ApplyExpire ends a record for which PastExpiry holds.
@@ -249,10 +264,10 @@ func (r *Record) ApplyAck(revision int) {
 	r.Acked = max(r.Acked, min(revision, r.Revision))
 }
 
-// Purgeable reports whether p lets the record go: final, finished long enough ago, and seen. A rejection
+// Purgeable reports whether p lets the record go: selected, final, finished long enough ago, and seen. A rejection
 // is never purged unseen, and parked records are never purged at all.
 func (r *Record) Purgeable(p *PurgeRequest) bool {
-	if !r.State.Final() || !r.Finished.Before(p.Before) {
+	if !r.State.Final() || !r.Finished.Before(p.Before) || p.Connection != "" && p.Connection != r.Connection {
 		return false
 	}
 	return !r.Unacked() || p.Unacked && r.State != Rejected

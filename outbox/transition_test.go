@@ -147,6 +147,36 @@ func TestSettlementsByStateAndProof(t *testing.T) {
 	require.ErrorIs(t, r.ApplySettlement(&outbox.Settlement{Now: t0, To: outbox.Succeeded}), outbox.ErrClaimLost, "nobody works on it")
 }
 
+// TestAttemptsAreCountedAnew: the latest attempt of before is not one of the new count.
+func TestAttemptsAreCountedAnew(t *testing.T) {
+	last := &outbox.Attempt{N: 1, Start: t0, End: t0, Code: "idempotency_key_reused", Unanswered: 1}
+	next := claimed(outbox.Queued)
+	require.NoError(t, next.ApplySettlement(&outbox.Settlement{Claim: "token", Now: t0, To: outbox.Queued, NextGeneration: true, Last: last}))
+	again := claimed(outbox.Queued)
+	require.NoError(t, again.ApplySettlement(&outbox.Settlement{Claim: "token", Now: t0, To: outbox.Uncertain, Last: last}))
+	require.NoError(t, again.ApplyChange(&outbox.Change{Action: outbox.ResolveSendAgain, Now: t0}))
+	for _, r := range []*outbox.Record{next, again} {
+		require.Zero(t, r.Attempts)
+		require.Equal(t, &outbox.Attempt{Start: t0, End: t0, Code: "idempotency_key_reused"}, r.Last)
+	}
+	require.Equal(t, 1, last.N, "and the caller's stays as it is")
+}
+
+// TestALateVerdictCreditsNobodyElse: a later claim may have made the request whose answer is taken for another sender's.
+func TestALateVerdictCreditsNobodyElse(t *testing.T) {
+	r := claimed(outbox.Queued)
+	require.NoError(t, r.ApplySettlement(&outbox.Settlement{Claim: "token", Now: t0, To: outbox.Queued}))
+	s := &outbox.Settlement{Claim: "earlier", Now: t0, To: outbox.Succeeded, Result: &outbox.Result{Status: 200, ByOther: true}}
+	require.NoError(t, r.ApplySettlement(s))
+	require.False(t, r.Result.ByOther)
+	require.True(t, s.Result.ByOther, "the caller's stays as it is")
+
+	r = claimed(outbox.Queued)
+	s.Claim = "token"
+	require.NoError(t, r.ApplySettlement(s))
+	require.True(t, r.Result.ByOther)
+}
+
 func TestAClaimKeepsTheFirstMark(t *testing.T) {
 	r := claimed(outbox.Queued)
 	require.Equal(t, &outbox.Exposure{Claim: "token", At: t0, Server: t0.Add(time.Second), Boot: "b", Uptime: time.Hour}, r.Exposure)

@@ -299,8 +299,11 @@ func encodeProgress(key []byte, r *entry) []byte {
 		e.str(a.Code)
 		e.str(a.RequestID)
 		e.str(a.Err)
-		e.flags(a.NeverSent)
+		e.flags(a.NeverSent, a.Unanswered != 0)
 		e.int(int64(a.RetryAfter))
+		if a.Unanswered != 0 {
+			e.int(int64(a.Unanswered))
+		}
 	}
 	if s := r.Result; s != nil {
 		e.int(int64(s.Status))
@@ -362,8 +365,12 @@ func decodeProgress(key, v []byte, r *entry) error {
 	}
 	if last {
 		a := &outbox.Attempt{N: int(d.int()), Start: d.time(), End: d.time(), Status: int(d.int()), Code: d.str(), RequestID: d.str(), Err: d.str()}
-		d.flags(&a.NeverSent)
+		var unanswered bool
+		d.flags(&a.NeverSent, &unanswered)
 		a.RetryAfter = time.Duration(d.int())
+		if unanswered {
+			a.Unanswered = int(d.int())
+		}
 		r.Last = a
 	}
 	if result {

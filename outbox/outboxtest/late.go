@@ -127,7 +127,7 @@ var lateCases = []rule{
 			}
 			out, err := b.Settle(ctx, outbox.Settlement{
 				ID: c.id, Claim: first.Claim.Token, Now: b.now, To: c.to,
-				Last: &outbox.Attempt{N: 1, Start: b.now, End: b.now, Status: 200}, Result: &outbox.Result{Status: 200},
+				Last: &outbox.Attempt{N: 1, Start: b.now, End: b.now, Status: 200}, Result: &outbox.Result{Status: 200, ByOther: true},
 			})
 			b.ok(err, "Settle")
 			if !c.accepted {
@@ -136,6 +136,7 @@ var lateCases = []rule{
 			}
 			b.ok(out[0].Err, "%s", c.id)
 			b.want(b.get(c.id).State, c.to, "%s: state", c.id)
+			b.want(b.get(c.id).Result.ByOther, false, "%s: a later claim may have done it", c.id)
 			b.want(listIDs(b, outbox.Query{Lane: c.id, ByOutcome: true}), []string{c.id}, "%s: outcomes", c.id)
 		}
 	}},

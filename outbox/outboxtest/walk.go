@@ -246,7 +246,7 @@ func (w *walk) settle(rt *rapid.T) {
 				Status: 409, Code: outbox.CodeConflict, Clean: rapid.Bool().Draw(rt, "clean"), Body: []byte("answer"),
 				Header: map[string]string{"Content-Type": "application/json"}, At: w.now,
 			}
-			s.Last = &outbox.Attempt{N: 1, Start: w.now, End: w.now, Status: 409}
+			s.Last = &outbox.Attempt{N: 1, Start: w.now, End: w.now, Status: 409, Unanswered: rapid.IntRange(0, 1).Draw(rt, "unanswered")}
 		}
 		ss = append(ss, s)
 	}
@@ -308,7 +308,8 @@ func (w *walk) ack(rt *rapid.T) {
 }
 
 func (w *walk) purge(rt *rapid.T) {
-	p := outbox.PurgeRequest{Now: w.now, Before: w.now.Add(-20 * time.Second), Unacked: rapid.Bool().Draw(rt, "unacked")}
+	p := outbox.PurgeRequest{Now: w.now, Before: w.now.Add(-20 * time.Second), Unacked: rapid.Bool().Draw(rt, "unacked"),
+		Connection: rapid.SampledFrom(append(walkConns, "")).Draw(rt, "of")}
 	want := len(w.m.purgeable(&p))
 	n, err := w.e.Purge(ctx, p)
 	if err != nil || n != want {

@@ -100,6 +100,7 @@ type attempt struct {
 	Err        text          `json:"error,omitempty"`
 	NeverSent  bool          `json:"never_sent,omitempty"`
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
+	Unanswered int           `json:"unanswered,omitempty"`
 }
 
 type result struct {
@@ -127,7 +128,7 @@ func encodeDetail(r *outbox.Record) (*string, error) {
 	}
 	if a := r.Last; a != nil {
 		d.Last = &attempt{N: a.N, Start: a.Start, End: a.End, Status: a.Status, Code: text(a.Code), RequestID: text(a.RequestID),
-			Err: text(a.Err), NeverSent: a.NeverSent, RetryAfter: a.RetryAfter}
+			Err: text(a.Err), NeverSent: a.NeverSent, RetryAfter: a.RetryAfter, Unanswered: a.Unanswered}
 	}
 	if s := r.Result; s != nil {
 		d.Result = &result{Status: s.Status, Code: text(s.Code), Clean: s.Clean, Reason: text(s.Reason), Message: text(s.Message),
@@ -161,7 +162,7 @@ func decodeDetail(b []byte, body []byte, r *outbox.Record) error {
 	}
 	if a := d.Last; a != nil {
 		r.Last = &outbox.Attempt{N: a.N, Start: a.Start, End: a.End, Status: a.Status, Code: string(a.Code), RequestID: string(a.RequestID),
-			Err: string(a.Err), NeverSent: a.NeverSent, RetryAfter: a.RetryAfter}
+			Err: string(a.Err), NeverSent: a.NeverSent, RetryAfter: a.RetryAfter, Unanswered: a.Unanswered}
 	}
 	if s := d.Result; s != nil {
 		r.Result = &outbox.Result{Status: s.Status, Code: string(s.Code), Clean: s.Clean, Reason: string(s.Reason), Message: string(s.Message),
