@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -179,22 +180,25 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Proble
 		return nil, nil
 	}
 	if r.ContentLength > g.opts.MaxBody {
-		return nil, g.tooLarge()
+		return nil, tooLarge(g.opts.MaxBody)
 	}
 	size := int64(bytes.MinRead)
 	if r.ContentLength >= 0 {
 		size = min(r.ContentLength, 64<<10) + 1 // the last byte is for seeing the end
 	}
 	buf := make([]byte, 0, size)
+	var limit *http.MaxBytesError
 	for {
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		switch {
 		case int64(len(buf)) > g.opts.MaxBody:
 			w.Header().Set("Connection", "close") // the rest is not worth reading
-			return nil, g.tooLarge()
+			return nil, tooLarge(g.opts.MaxBody)
 		case err == io.EOF:
 			return buf, nil
+		case errors.As(err, &limit): // of an outer handler, and smaller than ours
+			return nil, tooLarge(limit.Limit)
 		case err != nil:
 			return nil, &Problem{Status: http.StatusBadRequest, Code: ProblemBodyIncomplete,
 				Detail: "The request body broke off.", Err: err}
@@ -204,9 +208,9 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Proble
 	}
 }
 
-func (g *Gate) tooLarge() *Problem {
+func tooLarge(limit int64) *Problem {
 	return &Problem{Status: http.StatusRequestEntityTooLarge, Code: ProblemBodyTooLarge,
-		Detail: fmt.Sprintf("The request body is larger than %d bytes.", g.opts.MaxBody)}
+		Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}
 }
 
 // Refuse answers a claim that gives no right to run: it replays the result, or says why there is none. It
@@ -262,6 +266,28 @@ func (g *Gate) Replay(w http.ResponseWriter, res Result) {
 		h.Add("Access-Control-Expose-Headers", HeaderReplayed)
 	}
 	_ = res.send(w) // the client may be gone; it repeats
+}
+
+// Stored returns what of an answer is stored: all but the headers that belong to one exchange
+// (DefaultDropHeaders, Options.DropHeaders, trailers). The answer itself is not changed.
+func (g *Gate) Stored(answer Result) Result {
+	for name := range answer.Header {
+		if g.drops(name) {
+			kept := make(http.Header, len(answer.Header))
+			for name, values := range answer.Header {
+				if !g.drops(name) {
+					kept[name] = values
+				}
+			}
+			answer.Header = kept
+			break
+		}
+	}
+	return answer
+}
+
+func (g *Gate) drops(name string) bool {
+	return slices.Contains(g.dropped, http.CanonicalHeaderKey(name)) || strings.HasPrefix(name, http.TrailerPrefix)
 }
 
 // WithBody returns a copy of r with a body that was read already.

@@ -458,3 +458,20 @@ func TestCORS(t *testing.T) {
 	again := s.post("k", "")
 	require.Equal(t, []string{"Location", "Idempotent-Replayed"}, again.Header()["Access-Control-Expose-Headers"])
 }
+
+// TestAnOuterLimitIsALimitToo: a body that an outer http.MaxBytesHandler cuts is too large, not broken off.
+func TestAnOuterLimitIsALimitToo(t *testing.T) {
+	mw, err := idempotency.NewMiddleware(idempotency.NewMemory(), idempotency.Options{Tenant: tenant})
+	require.NoError(t, err)
+	h := http.MaxBytesHandler(mw(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })), 5)
+	for _, length := range []int64{10, -1} { // told beforehand, and chunked
+		r := httptest.NewRequest("POST", "/", strings.NewReader("0123456789"))
+		r.ContentLength = length
+		r.Header.Set("Idempotency-Key", "k")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+		require.Contains(t, w.Body.String(), "body_too_large")
+		require.Contains(t, w.Body.String(), "5 bytes")
+	}
+}

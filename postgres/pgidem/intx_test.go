@@ -340,3 +340,66 @@ func TestHandlerRepeatsLostRaces(t *testing.T) {
 	require.Equal(t, 3, tries)
 	require.Equal(t, 1, effects())
 }
+
+// TestHandlerKeepsTheOptionsThatApply: what of an answer is stored, and whether it is.
+func TestHandlerKeepsTheOptionsThatApply(t *testing.T) {
+	pool, effects := ledger(t)
+	tenant := func(*http.Request) (string, error) { return "t", nil }
+	status := 201
+	h, err := pgidem.NewHandler(pool, idempotency.Options{Tenant: tenant, Hold: idempotency.HoldExcept5xx, DropHeaders: []string{"x-mine"}},
+		func(ctx context.Context, tx pgx.Tx, _ *http.Request) (idempotency.Result, error) {
+			if _, err := insert(ctx, tx); err != nil {
+				return idempotency.Result{}, err
+			}
+			return idempotency.Result{Status: status, Body: []byte("done"), Header: http.Header{
+				"Set-Cookie": {"session=1"}, "X-Mine": {"1"}, "X-Request-Id": {"r1"}, "Location": {"/orders/1"}}}, nil
+		})
+	require.NoError(t, err)
+	do := func(key string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/orders", strings.NewReader("{}"))
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	first, again := do("k"), do("k")
+	require.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
+	require.Equal(t, "/orders/1", again.Header().Get("Location"))
+	for _, name := range []string{"Set-Cookie", "X-Mine", "X-Request-Id"} {
+		require.NotEmpty(t, first.Header().Get(name), "the first client gets %s", name)
+		require.Empty(t, again.Header().Get(name), "%s belongs to one exchange", name)
+	}
+	require.Equal(t, 1, effects())
+
+	status = 502
+	failed := do("not held")
+	require.Equal(t, 502, failed.Code)
+	require.Equal(t, "done", failed.Body.String(), "the client gets the answer")
+	require.Equal(t, "session=1", failed.Header().Get("Set-Cookie"))
+	require.Equal(t, 502, do("").Code, "without a key as well")
+	require.Equal(t, 1, effects(), "what is not held has had no effect: it is rolled back")
+	status = 201
+	repeated := do("not held")
+	require.Equal(t, 201, repeated.Code, "and the key is free")
+	require.Empty(t, repeated.Header().Get("Idempotent-Replayed"))
+	require.Equal(t, 2, effects())
+}
+
+// TestHandlerRefusesWhatItCannotDo when it is made, and not at the first request.
+func TestHandlerRefusesWhatItCannotDo(t *testing.T) {
+	pool, _ := ledger(t)
+	tenant := func(*http.Request) (string, error) { return "t", nil }
+	work := func(context.Context, pgx.Tx, *http.Request) (idempotency.Result, error) {
+		return idempotency.Result{}, nil
+	}
+	_, err := pgidem.NewHandler(pool, idempotency.Options{Tenant: tenant, OnDuplicate: idempotency.Wait(time.Second)}, work)
+	require.ErrorContains(t, err, "OnDuplicate")
+	_, err = pgidem.NewHandler(pool, idempotency.Options{Tenant: tenant, FailOpen: func(*http.Request) bool { return true }}, work)
+	require.ErrorContains(t, err, "FailOpen")
+	_, err = pgidem.NewHandler(pool, idempotency.Options{Tenant: tenant}, nil)
+	require.ErrorContains(t, err, "function")
+	_, err = pgidem.NewHandler(nil, idempotency.Options{Tenant: tenant}, work)
+	require.ErrorContains(t, err, "pool")
+}
