@@ -1,6 +1,9 @@
 package outbox
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Check reports the first rule of the state machine that the record breaks; nil = it is consistent.
 // Engines' tests call it after every step.
@@ -8,12 +11,8 @@ func (r *Record) Check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("outbox: record %s (%s): %s", r.ID, r.State, fmt.Sprintf(format, args...))
 	}
-	known := false
-	for _, s := range States() {
-		known = known || s == r.State
-	}
 	switch {
-	case !known:
+	case !slices.Contains(States(), r.State):
 		return bad("unknown state")
 	case r.ID == "" || r.Seq == 0:
 		return bad("no identity")
