@@ -93,14 +93,20 @@ func (c *Call[T]) freeze(d draft) error {
 	return nil
 }
 
-// checkTarget refuses paths that cannot be sent byte for byte, and those with an empty segment: an id was
-// left out.
+// checkTarget refuses paths that cannot be sent byte for byte, those with an empty segment (an id was left
+// out), and those that servers and proxies resolve to another path (D3).
 func checkTarget(target string) error {
 	if err := wire.CheckTarget(target); err != nil {
 		return &ParamError{Field: "path", Rule: err.Error()}
 	}
-	if path, _, _ := strings.Cut(target, "?"); strings.Contains(path, "//") {
+	path, _, _ := strings.Cut(target, "?")
+	if strings.Contains(path, "//") {
 		return &ParamError{Field: "path", Rule: "must have no empty segment: is an id missing?"}
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return &ParamError{Field: "path", Rule: "must have no segment that is . or ..: Path escapes them"}
+		}
 	}
 	return nil
 }
@@ -153,8 +159,12 @@ func (c *Call[T]) WithKey(k Key) *Call[T] {
 // they were saved.
 func (c *Call[T]) WithLane(lane string) *Call[T] {
 	d := c.clone()
-	if d.err == nil && lane == "" {
+	switch {
+	case d.err != nil:
+	case lane == "":
 		d.err = &ParamError{Field: "lane", Rule: "must not be empty"}
+	default:
+		d.err = validateText("lane", lane)
 	}
 	d.record.Lane = lane
 	return d
@@ -179,6 +189,9 @@ func (c *Call[T]) WithExpiry(after time.Duration) *Call[T] {
 // WithTag returns a copy with the app's own reference, e.g. a ticket number. It is kept and listed, not sent.
 func (c *Call[T]) WithTag(tag string) *Call[T] {
 	d := c.clone()
+	if d.err == nil {
+		d.err = validateText("tag", tag)
+	}
 	d.record.Tag = tag
 	return d
 }

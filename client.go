@@ -48,7 +48,8 @@ func newClient(cfg Config, of *core) *Client {
 //
 // It fails with a *ParamError when the configuration lacks or contradicts something, with ErrOutboxLocked
 // (an *outbox.LockedError naming the holder) when another process has the outbox, and with
-// ErrOutboxDamaged, ErrOutboxReadOnly or the file system's error when the outbox cannot be used.
+// ErrOutboxDamaged, ErrOutboxReadOnly or the file system's error when the outbox cannot be used. All of them are
+// ErrNotSaved.
 func Open(cfg Config) (*Client, error) {
 	cfg, base, err := cfg.resolve()
 	if err != nil {
@@ -57,7 +58,7 @@ func Open(cfg Config) (*Client, error) {
 	engine, own := cfg.Outbox, false
 	if engine == nil {
 		if engine, err = openOutbox(cfg); err != nil {
-			return nil, err
+			return nil, unopened{err}
 		}
 		own = true
 	}
@@ -74,7 +75,7 @@ func Open(cfg Config) (*Client, error) {
 	}
 	err = of.start(dispatch.Config{Connections: []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}}})
 	if err != nil {
-		return nil, err
+		return nil, unopened{err}
 	}
 	if n := c.Status().Foreign; n > 0 {
 		cfg.Logger.Warn("flavoso.foreign_operations", "connection", cfg.Connection, "waiting", n)
@@ -241,6 +242,9 @@ type Status struct {
 	OfflineSince time.Time // zero = online
 	PausedUntil  time.Time // Flavoso asked to wait until then; zero = it did not
 	AuthRequired bool      // Flavoso refuses the token: a new one is needed
+	// Unread says that the totals, from Waiting to Oldest, are not known: they are zero and mean nothing. The storage
+	// could not be read, or the client is closed.
+	Unread bool
 }
 
 // Status returns the state of the client now. It reads kept totals and costs the same at any backlog.
@@ -248,16 +252,18 @@ func (c *Client) Status() Status {
 	h := c.dispatcher.Health(c.cfg.Connection)
 	s := Status{Connection: c.cfg.Connection, AsOf: c.cfg.now(), OfflineSince: h.OfflineSince, PausedUntil: h.PausedUntil, AuthRequired: h.AuthRequired}
 	counts, err := c.engine.Counts(context.Background(), c.cfg.Connection)
+	var all outbox.Counts
+	if err == nil && !c.fleet { // of a fleet the others are not foreign
+		all, err = c.engine.Counts(context.Background(), "")
+	}
 	if err != nil {
+		s.Unread = true
 		return s
 	}
 	s.Waiting, s.Uncertain = counts.Waiting(), counts.States[StateUncertain]
 	s.Blocked, s.Damaged = counts.States[StateBlocked], counts.States[StateDamaged]
 	s.HeldLanes, s.Oldest = counts.HeldLanes, counts.Oldest
-	if c.fleet {
-		return s // the others are not foreign
-	}
-	if all, err := c.engine.Counts(context.Background(), ""); err == nil {
+	if !c.fleet {
 		for _, state := range []State{StateQueued, StateSent, StateUncertain, StateBlocked, StateDamaged} {
 			s.Foreign += all.States[state] - counts.States[state]
 		}

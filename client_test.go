@@ -523,6 +523,11 @@ func TestBadInputIsNeitherSavedNorSent(t *testing.T) {
 			{"supersede on a POST", doing(s.Orders.Accept("o1", AcceptParams{}).WithSupersede()), "supersede"},
 			{"expiry in the past", doing(s.Orders.Accept("o1", AcceptParams{}).WithExpiry(-time.Second)), "expiry"},
 			{"no lane", doing(s.Orders.Accept("o1", AcceptParams{}).WithLane("")), "lane"},
+			{"a lane that JSON cannot name", doing(s.Orders.Accept("o1", AcceptParams{}).WithLane("a\xff")), "lane"},
+			{"a tag that JSON cannot name", doing(s.Orders.Accept("o1", AcceptParams{}).WithTag("a\xff")), "tag"},
+			{"a path that is resolved on the way", doing(NewCall[anything](s.Client, "POST", "/orders/../store", nil)), "path"},
+			{"the same at its end", doing(NewCall[anything](s.Client, "PUT", "/orders/.", nil)), "path"},
+			{"the same above the base", doing(NewCall[anything](s.Client, "PUT", "/..?x=1", nil)), "path"},
 		}
 		for _, tc := range cases {
 			err := tc.do(t.Context())
@@ -543,6 +548,14 @@ func TestBadInputIsNeitherSavedNorSent(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotSaved)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, FateNotSent, FateOf(err))
+		_, err = s.Orders.Get(ctx, "o1")
+		var read *ReadError
+		require.ErrorAs(t, err, &read)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, read.Attempts, "%v", err)
+		_, err = Get[anything](t.Context(), s.Client, "/orders/..", nil)
+		require.ErrorAs(t, err, new(*ParamError))
+		require.Empty(t, s.srv.Requests())
 	})
 }
 
@@ -563,11 +576,15 @@ func TestOpenSaysWhatToSet(t *testing.T) {
 		field  string
 	}{
 		{"no connection", func(c *Config) { c.Connection = "" }, "Config.Connection"},
+		{"a connection that JSON cannot name", func(c *Config) { c.Connection = "a\xff" }, "Config.Connection"},
+		{"control characters", func(c *Config) { c.Connection = "a\x7f" }, "Config.Connection"},
 		{"no token", func(c *Config) { c.Token = nil }, "Config.Token"},
+		{"no token function", func(c *Config) { c.Token = TokenFunc(nil) }, "Config.Token"},
 		{"no outbox", func(c *Config) { c.OutboxPath = "" }, "Config.OutboxPath"},
 		{"two outboxes", func(c *Config) { c.Outbox = outbox.NewMemory() }, "Config.OutboxPath"},
 		{"plain http", func(c *Config) { c.BaseURL = "http://api.flavoso.com/v1" }, "Config.BaseURL"},
 		{"looks like loopback", func(c *Config) { c.BaseURL = "http://127.0.0.1.example.com/v1" }, "Config.BaseURL"},
+		{"a port and no host", func(c *Config) { c.BaseURL = "https://:443/v1" }, "Config.BaseURL"},
 		{"no scheme", func(c *Config) { c.BaseURL = "api.flavoso.com" }, "Config.BaseURL"},
 		{"credentials in the URL", func(c *Config) { c.BaseURL = "https://me:secret@api.flavoso.com/v1" }, "Config.BaseURL"},
 		{"a query", func(c *Config) { c.BaseURL = "https://api.flavoso.com/v1?x=1" }, "Config.BaseURL"},
@@ -620,8 +637,11 @@ func TestClosedClient(t *testing.T) {
 		require.Equal(t, FateNotSent, FateOf(err))
 		_, err = s.Orders.Get(t.Context(), id)
 		require.ErrorIs(t, err, ErrClosed)
+		require.True(t, s.Status().Unread, "not that nothing waits")
 
 		s.open()
+		require.False(t, s.Status().Unread)
+		require.Equal(t, 1, s.Status().Waiting)
 		require.NoError(t, s.Flush(t.Context()))
 		requireOneOperation(t, s.srv, "orders.accept", 2)
 	})
@@ -835,4 +855,15 @@ func TestSecondProcessIsToldWhoHoldsTheOutbox(t *testing.T) {
 	require.Equal(t, holder.cmd.Process.Pid, locked.PID)
 	require.Contains(t, err.Error(), fmt.Sprint(locked.PID))
 	require.Less(t, time.Since(began), 10*time.Second, "it does not wait for the holder to end")
+	require.ErrorIs(t, err, ErrNotSaved)
+}
+
+func TestAnOutboxThatDoesNotOpenSavesNothing(t *testing.T) {
+	cfg := Config{Connection: store, Token: StaticToken("t"), OutboxPath: filepath.Join(t.TempDir(), "pos.outbox"), BaseURL: "http://localhost:1"}
+	require.NoError(t, os.WriteFile(cfg.OutboxPath, make([]byte, 1<<15), 0o600))
+	c, err := Open(cfg)
+	require.Nil(t, c)
+	require.ErrorIs(t, err, ErrOutboxDamaged)
+	require.ErrorIs(t, err, ErrNotSaved)
+	require.Equal(t, FateNotSent, FateOf(err))
 }

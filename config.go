@@ -125,15 +125,22 @@ func (c Config) resolve() (Config, *url.URL, error) {
 	case c.OutboxPath != "" && c.Outbox != nil:
 		return invalid("OutboxPath", "and Outbox exclude each other: set one of them")
 	}
-	if t, ok := c.Token.(staticToken); ok && t.rule != "" {
-		return invalid("Token", t.rule)
+	switch t := c.Token.(type) {
+	case staticToken:
+		if t.rule != "" {
+			return invalid("Token", t.rule)
+		}
+	case TokenFunc:
+		if t == nil {
+			return invalid("Token", "must not be a nil TokenFunc")
+		}
 	}
 	if c.BaseURL == "" {
 		c.BaseURL = DefaultBaseURL
 	}
 	base, err := url.Parse(c.BaseURL)
 	switch {
-	case err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http":
+	case err != nil || base.Hostname() == "" || base.Scheme != "https" && base.Scheme != "http":
 		return invalid("BaseURL", "must be an absolute https URL, e.g. "+DefaultBaseURL)
 	case base.User != nil || base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
 		return invalid("BaseURL", "must hold no user information, query or fragment")

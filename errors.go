@@ -133,6 +133,12 @@ func (e *NotSavedError) Error() string {
 func (e *NotSavedError) Is(target error) bool { return target == ErrNotSaved }
 func (e *NotSavedError) Unwrap() error        { return e.Err }
 
+// unopened is why an outbox cannot be used: nothing was saved.
+type unopened struct{ error }
+
+func (e unopened) Is(target error) bool { return target == ErrNotSaved }
+func (e unopened) Unwrap() error        { return e.error }
+
 // SaveError says that the commit's result is unknown: the operation may be in the outbox or not. It was
 // not sent now. Doing the same [Call] again, or a new one with the same key, settles it.
 type SaveError struct {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/outbox"
@@ -196,8 +197,8 @@ func checkConnection(field, name string) error {
 	switch {
 	case name == "":
 		return &ParamError{Field: field, Rule: "is required: set it to the identity of this restaurant's connection, e.g. \"store-42\""}
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
+	case strings.ContainsFunc(name, unicode.IsControl):
 		return &ParamError{Field: field, Rule: "must not hold control characters"}
 	}
-	return nil
+	return validateText(field, name)
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/flavoso/flavoso-go/internal/dispatch"
 	"github.com/flavoso/flavoso-go/internal/wire"
 )
 
@@ -77,6 +78,9 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 	}
 	if c.ctx.Err() != nil {
 		return wire.Exchange{}, wire.Verdict{}, &ReadError{Path: path, Err: ErrClosed}
+	}
+	if ctx.Err() != nil {
+		return wire.Exchange{}, wire.Verdict{}, &ReadError{Path: path, Err: dispatch.ContextError(ctx)}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -130,6 +130,7 @@ func TestStatusLine(t *testing.T) {
 	assert.Equal(t, "── waiting 3 · oldest 1m30s · offline since 17:58:30, paused until 18:01:00, NEW TOKEN NEEDED · uncertain 1",
 		s.statusLine(flavoso.Status{Waiting: 3, Uncertain: 1, Oldest: now.Add(-90 * time.Second), OfflineSince: now.Add(-90 * time.Second),
 			PausedUntil: now.Add(time.Minute), AuthRequired: true}))
+	assert.Equal(t, "── the outbox cannot be read · online", s.statusLine(flavoso.Status{Unread: true}))
 }
 
 func TestTonight(t *testing.T) {

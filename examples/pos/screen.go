@@ -37,6 +37,9 @@ func (s *screen) statusLine(status flavoso.Status) string {
 	if status.AuthRequired {
 		offline += ", NEW TOKEN NEEDED"
 	}
+	if status.Unread {
+		return fmt.Sprintf("── the outbox cannot be read · %s", offline)
+	}
 	return fmt.Sprintf("── waiting %d%s · %s · uncertain %d", status.Waiting, oldest, offline, status.Uncertain)
 }
 

@@ -13,7 +13,7 @@ import (
 type Source interface{ Status() flavoso.Status }
 
 // Observe registers the gauges, which are read from the clients at each collection; what is told is the sum over
-// them. Reading costs the same at any backlog. Call it once for all clients of a process, and Unregister before
+// them. Where a client's totals could not be read, none are told. Reading costs the same at any backlog. Call it once for all clients of a process, and Unregister before
 // they are closed: a closed client has nothing to tell.
 func Observe(o Options, clients ...Source) (metric.Registration, error) {
 	if len(clients) == 0 {
@@ -37,9 +37,11 @@ func Observe(o Options, clients ...Source) (metric.Registration, error) {
 	return meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		var waiting, uncertain, blocked, damaged, held int
 		var age float64
+		unread := false
 		states := map[string]int64{"online": 0, "offline": 0, "paused": 0, "unauthorized": 0}
 		for _, c := range clients {
 			s := c.Status()
+			unread = unread || s.Unread
 			waiting, uncertain, blocked, damaged = waiting+s.Waiting, uncertain+s.Uncertain, blocked+s.Blocked, damaged+s.Damaged
 			held += s.HeldLanes
 			states[connectionState(s)]++
@@ -48,11 +50,14 @@ func Observe(o Options, clients ...Source) (metric.Registration, error) {
 			}
 		}
 		common := metric.WithAttributes(o.Attributes...)
-		for state, n := range map[string]int{"waiting": waiting, "uncertain": uncertain, "blocked": blocked, "damaged": damaged} {
-			to.ObserveInt64(operations, int64(n), common, metric.WithAttributes(keyOperationState.String(state)))
-		}
 		for state, n := range states {
 			to.ObserveInt64(connections, n, common, metric.WithAttributes(keyConnectionState.String(state)))
+		}
+		if unread {
+			return nil // a zero would say that nothing waits
+		}
+		for state, n := range map[string]int{"waiting": waiting, "uncertain": uncertain, "blocked": blocked, "damaged": damaged} {
+			to.ObserveInt64(operations, int64(n), common, metric.WithAttributes(keyOperationState.String(state)))
 		}
 		to.ObserveInt64(lanes, int64(held), common)
 		to.ObserveFloat64(oldest, age, common)

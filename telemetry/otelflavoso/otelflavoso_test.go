@@ -225,6 +225,20 @@ func TestSamplersTakeWholeOperations(t *testing.T) {
 	})
 }
 
+// TestTotalsThatCannotBeReadAreNotTold: a zero would say that nothing waits.
+func TestTotalsThatCannotBeReadAreNotTold(t *testing.T) {
+	w := watch(t, sdktrace.AlwaysSample(), nil)
+	gauges, err := otelflavoso.Observe(w.opts, w)
+	require.NoError(t, err)
+	require.NotEmpty(t, w.points("flavoso.client.outbox.operations"))
+	require.NoError(t, w.Close())
+	for _, name := range []string{"operations", "held_lanes", "oldest_age"} {
+		require.Empty(t, w.points("flavoso.client.outbox."+name), name)
+	}
+	require.NotEmpty(t, w.points("flavoso.client.connections"))
+	require.NoError(t, gauges.Unregister())
+}
+
 // TestWithoutProviders: the global providers do nothing until the application sets others.
 func TestWithoutProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
