@@ -233,7 +233,7 @@ func TestTotalsThatCannotBeReadAreNotTold(t *testing.T) {
 	require.NotEmpty(t, w.points("flavoso.client.outbox.operations"))
 	require.NoError(t, w.Close())
 	for _, name := range []string{"operations", "held_lanes", "oldest_age"} {
-		require.Empty(t, w.points("flavoso.client.outbox."+name), name)
+		require.NotContains(t, w.metrics(), "flavoso.client.outbox."+name)
 	}
 	require.NotEmpty(t, w.points("flavoso.client.connections"))
 	require.NoError(t, gauges.Unregister())
