@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -369,4 +370,68 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(p)
+}
+
+func TestTokenIsRefreshedOnceAndNeverStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := mockserver.Start(t, mockserver.InMemory())
+		var mu sync.Mutex
+		stale, refreshes := "a-token-that-has-expired", 0
+		good := srv.Token(store)
+		s := &till{t: t, srv: srv, cfg: Config{
+			Connection: store, BaseURL: srv.BaseURL(), Transport: srv.Transport(),
+			OutboxPath: filepath.Join(t.TempDir(), "pos.outbox"), uptime: bootClock(),
+			Token: TokenFunc(func(_ context.Context, r TokenRequest) (string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Rejected == "" {
+					return stale, nil
+				}
+				refreshes++
+				return good, nil
+			}),
+		}}
+		s.open()
+		defer func() { require.NoError(t, s.Close()) }()
+		var waits []*Pending[Order]
+		for range 8 {
+			p, err := s.Orders.Accept(srv.AddOrder(store, mockserver.Order{}), AcceptParams{}).Enqueue(t.Context())
+			require.NoError(t, err)
+			waits = append(waits, p)
+		}
+		for _, p := range waits {
+			_, err := p.Wait(t.Context())
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, refreshes)
+		require.Len(t, srv.Effects(), 8)
+		file, err := os.ReadFile(s.cfg.OutboxPath)
+		require.NoError(t, err)
+		require.NotContains(t, string(file), stale)
+		require.NotContains(t, string(file), good)
+	})
+}
+
+func TestRefusedTokenPausesAndLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var token atomic.Value
+		token.Store("wrong")
+		s := newTill(t, func(c *Config) {
+			c.Token = TokenFunc(func(context.Context, TokenRequest) (string, error) { return token.Load().(string), nil })
+		})
+		id := s.srv.AddOrder(store, mockserver.Order{AcceptBy: time.Now().Add(24 * time.Hour)})
+		_, err := s.Orders.Accept(id, AcceptParams{}).Do(t.Context())
+		require.ErrorIs(t, err, ErrPending)
+		require.True(t, s.Status().AuthRequired)
+		var held *HeldError
+		require.ErrorAs(t, s.Flush(t.Context()), &held)
+		require.True(t, held.AuthRequired)
+
+		token.Store(s.srv.Token(store))
+		s.Wake()
+		time.Sleep(time.Minute)
+		require.NoError(t, s.Flush(t.Context()))
+		require.False(t, s.Status().AuthRequired)
+		requireOneOperation(t, s.srv, "orders.accept", 2)
+	})
 }

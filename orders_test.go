@@ -72,3 +72,17 @@ func TestOrdersAddUp(t *testing.T) {
 		}
 	})
 }
+
+// TestAcceptOfACancelledOrder: Flavoso answers 200 with the order unchanged (F13). Nobody may cook it.
+func TestAcceptOfACancelledOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, nil)
+		id := s.srv.AddOrder(store, mockserver.Order{Status: mockserver.StatusCancelled})
+		_, err := s.Orders.Accept(id, AcceptParams{}).Do(t.Context())
+		var unexpected *UnexpectedStateError
+		require.ErrorAs(t, err, &unexpected)
+		require.Equal(t, "cancelled", unexpected.Got)
+		require.Equal(t, FateDone, FateOf(err))
+		require.Empty(t, s.srv.Effects())
+	})
+}

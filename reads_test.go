@@ -1,8 +1,10 @@
 package flavoso
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,5 +39,46 @@ func TestListsPage(t *testing.T) {
 		for range s.Orders.List(t.Context(), ListOrdersParams{}) {
 			break // leaving early is allowed
 		}
+	})
+}
+
+func TestReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, nil)
+		want := map[string]bool{}
+		for range 7 {
+			want[s.srv.AddOrder(store, mockserver.Order{})] = true
+		}
+		s.srv.Inject(mockserver.Status(503).On("GET", "/orders").Times(2))
+		var resp Response
+		page, err := s.Orders.ListPage(t.Context(), ListOrdersParams{Status: []OrderStatus{OrderPending}, PageSize: 3}, "", ResponseInto(&resp))
+		require.NoError(t, err)
+		require.Len(t, page.Orders, 3)
+		require.Equal(t, 3, resp.Attempts)
+		require.Regexp(t, `^req_[0-9a-f]{24}$`, resp.RequestID)
+
+		got := map[string]bool{}
+		for o, err := range s.Orders.List(t.Context(), ListOrdersParams{PageSize: 3}) {
+			require.NoError(t, err)
+			got[o.ID] = true
+		}
+		require.Equal(t, want, got)
+
+		_, err = s.Orders.Get(t.Context(), "nope")
+		require.ErrorIs(t, err, ErrNotFound)
+
+		s.srv.Inject(mockserver.Status(503).On("GET", "/orders/{id}"))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for id := range want {
+			_, err = s.Orders.Get(ctx, id)
+			break
+		}
+		var read *ReadError
+		require.ErrorAs(t, err, &read)
+		require.Positive(t, read.Attempts)
+		require.Equal(t, 503, read.Last.Status)
+		require.ErrorAs(t, err, new(*APIError))
+		require.NotContains(t, err.Error(), "\n", "a log has it on one line")
 	})
 }
