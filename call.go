@@ -254,7 +254,8 @@ func (c *Call[T]) Enqueue(ctx context.Context) (*Pending[T], error) {
 }
 
 // EnqueueTx saves the operation in the app's own database transaction, with an outbox that can join it:
-// both commit or neither does. With any other outbox it fails with [outbox.ErrTxUnsupported].
+// both commit or neither does. With any other outbox it fails with [outbox.ErrTxUnsupported]. Wait for the Pending
+// after the commit: until then, and after a rollback, the operation is not in the outbox (ErrNotFound).
 func (c *Call[T]) EnqueueTx(ctx context.Context, tx outbox.Tx) (*Pending[T], error) {
 	if tx == nil {
 		return nil, &ParamError{Field: "tx", Rule: "must not be nil"}

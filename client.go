@@ -148,11 +148,11 @@ func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
 	rep, err := c.dispatcher.Await(ctx, id)
 	switch {
 	case c.fleet && rep.Record.Connection != "" && rep.Record.Connection != c.cfg.Connection:
-		return Outcome{}, ErrNotFound
+		return Outcome{}, operationError(outbox.ErrNotFound)
 	case err == nil:
 		return outcomeOf(&rep.Record, rep.Durable), nil
 	case errors.Is(err, outbox.ErrNotFound):
-		return Outcome{}, ErrNotFound
+		return Outcome{}, operationError(err)
 	case errors.Is(err, dispatch.ErrStopped), errors.Is(err, outbox.ErrClosed):
 		err = ErrStopped
 	}
@@ -239,7 +239,7 @@ type Status struct {
 	Foreign      int       // unfinished operations of other connections in the same outbox
 	HeldLanes    int       // lanes held by an uncertain, blocked or damaged operation
 	Oldest       time.Time // when the oldest waiting operation was accepted; zero = none waits
-	OfflineSince time.Time // zero = online
+	OfflineSince time.Time // zero = online, as far as the writes have shown: who has nothing to send notices nothing
 	PausedUntil  time.Time // Flavoso asked to wait until then; zero = it did not
 	AuthRequired bool      // Flavoso refuses the token: a new one is needed
 	// Unread says that the totals, from Waiting to Oldest, are not known: they are zero and mean nothing. The storage
@@ -270,6 +270,10 @@ func (c *Client) Status() Status {
 	}
 	return s
 }
+
+// OutboxReports returns what was found wrong with the outbox since the client opened it: a damaged file that was salvaged,
+// a restored one. A person should be told: what it held unfinished counts as sent, and what is damaged waits for a decision.
+func (c *Client) OutboxReports() []outbox.Report { return outbox.Reports(c.engine) }
 
 // Wake says that the network is back: what waits for it is tried now rather than at its next turn, and a Watch
 // polls now. What Flavoso asked to wait for is waited for all the same.

@@ -198,6 +198,9 @@ func (s *OperationsService) set(ctx context.Context, c outbox.Change) error {
 	}
 	c.Now = s.client.cfg.now()
 	rec, err := s.client.engine.Set(ctx, c)
+	if errors.Is(err, ErrState) && c.ID != "" {
+		return s.stateError(ctx, c.ID, err)
+	}
 	if err != nil {
 		return operationError(err)
 	}
@@ -207,6 +210,22 @@ func (s *OperationsService) set(ctx context.Context, c outbox.Change) error {
 		s.client.dispatcher.Changed(&rec)
 	}
 	return nil
+}
+
+// stateError says which state an operation is in that does not allow a change.
+func (s *OperationsService) stateError(ctx context.Context, id string, err error) error {
+	rec, unread := s.client.engine.Get(ctx, id)
+	if unread != nil {
+		return err
+	}
+	state := string(rec.State)
+	switch {
+	case rec.Claimed():
+		state += ": an attempt is under way"
+	case rec.State == StateSent:
+		state += ": it may have reached Flavoso"
+	}
+	return fmt.Errorf("flavoso: operation %s is %s; nothing was changed: %w", id, state, err)
 }
 
 // operationError gives an engine's error its public form.

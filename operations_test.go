@@ -218,8 +218,14 @@ func TestCancel(t *testing.T) {
 		o, _ := call.Outcome()
 		require.NoError(t, s.Operations.Cancel(t.Context(), o.ID))
 		require.ErrorIs(t, <-done, ErrOperationCanceled)
-		require.ErrorIs(t, s.Operations.Cancel(t.Context(), o.ID), ErrState, "it is over")
-		require.ErrorIs(t, s.Operations.Cancel(t.Context(), "no such operation"), ErrNotFound)
+		err := s.Operations.Cancel(t.Context(), o.ID)
+		require.ErrorIs(t, err, ErrState)
+		require.ErrorContains(t, err, "operation "+o.ID+" is canceled; nothing was changed")
+		err = s.Operations.Cancel(t.Context(), "no such operation")
+		require.ErrorIs(t, err, ErrNotFound)
+		_, attached := Attach[Order](s.Client, "no such operation").Wait(t.Context())
+		require.ErrorIs(t, attached, ErrNotFound)
+		require.Equal(t, err.Error(), attached.Error(), "it says what was not found")
 
 		refuse.Remove()
 		s.Wake()
@@ -230,7 +236,10 @@ func TestCancel(t *testing.T) {
 		p, err := s.Orders.Accept(id, AcceptParams{}).Enqueue(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		require.ErrorIs(t, s.Operations.Cancel(t.Context(), p.ID()), ErrState, "it may have been sent")
+		err = s.Operations.Cancel(t.Context(), p.ID())
+		require.ErrorIs(t, err, ErrState)
+		require.ErrorContains(t, err, "is sent: it may have reached Flavoso; nothing was changed")
+		require.ErrorContains(t, s.Operations.Resolve(t.Context(), p.ID(), Resolution{Decision: SendAgain}), "is sent")
 	})
 }
 

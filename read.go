@@ -122,7 +122,7 @@ func readCause(err error, v wire.Verdict, x wire.Exchange) error {
 	if !v.Authored || v.Class == wire.SuccessCut {
 		return err
 	}
-	return errors.Join(err, &APIError{Status: v.Status, Code: v.Code, Message: v.Message, Param: v.Param,
+	return fmt.Errorf("%w: %w", err, &APIError{Status: v.Status, Code: v.Code, Message: v.Message, Param: v.Param,
 		RequestID: v.RequestID, Body: x.Body})
 }
 
