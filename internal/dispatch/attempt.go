@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,7 +31,7 @@ const (
 )
 
 // attempt makes the one try that a claim allows and settles what came of it.
-func (d *Dispatcher) attempt(c *connection, rec outbox.Record, asked asked) {
+func (d *Dispatcher) attempt(p *place, rec outbox.Record, asked asked) {
 	ctx, cancel := context.WithDeadline(d.ctx, d.deadline(&rec, asked))
 	defer cancel()
 	finished := false
@@ -42,19 +41,21 @@ func (d *Dispatcher) attempt(c *connection, rec outbox.Record, asked asked) {
 		}
 		// The application's code (a token source, a delay policy, a transport) panicked or ended the
 		// goroutine. The claim must not stay behind: it would hold the lane.
-		p := recover()
-		d.log.Error("flavoso.attempt_panicked", "operation", rec.ID, "kind", rec.Kind, "panic", fmt.Sprint(p))
+		cause := recover()
+		d.log.Error("flavoso.attempt_panicked", "operation", rec.ID, "kind", rec.Kind, "panic", fmt.Sprint(cause))
+		d.leave(p)
 		now := d.cfg.Now()
 		d.settle(ctx, rec, outbox.Settlement{ID: rec.ID, Claim: rec.Claim.Token, Now: now, To: outbox.Queued,
 			Due:  now.Add(afterPanic),
 			Last: &outbox.Attempt{N: rec.Attempts, Start: asked.at, End: now, Err: "the attempt panicked"}})
 	}()
 	ctx = d.cfg.Observer.attemptStart(ctx, &rec)
-	t := &try{d: d, c: c, rec: &rec, start: asked.at, asked: asked.Now,
+	t := &try{d: d, c: p.conn, rec: &rec, start: asked.at, asked: asked.Now,
 		clean: !rec.Suspect && rec.Exposure != nil && rec.Exposure.Claim == rec.Claim.Token}
 	s := t.run(ctx)
 	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, d.cfg.Now()
 	finished = true
+	d.leave(p)
 	d.settle(ctx, rec, s)
 }
 
@@ -390,21 +391,6 @@ func (t *try) result(x wire.Exchange, v wire.Verdict) *outbox.Result {
 		r.Resource = resourceID(x.Body)
 	}
 	return r
-}
-
-// resourceID is the id of the resource in an answer (F17); "" = it has none.
-func resourceID(body []byte) string {
-	var resource struct {
-		ID string `json:"id"`
-	}
-	_ = json.Unmarshal(body, &resource) // what cannot be read has none
-	return resource.ID
-}
-
-// sameResource reports whether two bodies are of one resource, as far as they tell.
-func sameResource(a, b []byte) bool {
-	one, other := resourceID(a), resourceID(b)
-	return one == "" || other == "" || one == other
 }
 
 // found is an outcome that was read back rather than answered.

@@ -55,7 +55,7 @@ type share struct {
 // holds mu.
 func (d *Dispatcher) shareLocked(g group, now time.Time) (s share, some bool) {
 	switch {
-	case d.draining || d.inflight >= d.cfg.Concurrency:
+	case d.draining || d.roomLocked() == 0:
 		return share{}, false
 	case g == careful:
 		for c := range d.roster.special {
@@ -203,7 +203,7 @@ func (d *Dispatcher) claim(g group, now time.Time) (time.Time, error) {
 
 // takeLocked takes as many places as a share may fill, at most most, before it is known how many it will.
 func (d *Dispatcher) takeLocked(s *share, most int, now time.Time) int {
-	n := min(d.cfg.Concurrency-d.inflight, most)
+	n := min(d.roomLocked(), most)
 	if s.busy == nil {
 		d.claiming = s.each
 	} else {

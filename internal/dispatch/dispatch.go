@@ -69,6 +69,7 @@ type Dispatcher struct {
 	inflight int
 	idle     chan struct{}     // receives when an attempt ends, for Shutdown
 	draining bool              // no new claims
+	saving   int               // attempts that are over and whose results are being saved
 	claiming int               // places of any connection that a claim under way may take
 	hurry    int               // claims to make ahead of their time: Wake said that waiting is pointless
 	waking   map[string]bool   // whose pauses a Wake is ending; "" = a fleet's
@@ -154,7 +155,7 @@ func (d *Dispatcher) Shutdown(ctx context.Context) error {
 	d.mu.Unlock()
 	for {
 		d.mu.Lock()
-		n := d.inflight
+		n := d.inflight + d.saving
 		d.mu.Unlock()
 		if n == 0 {
 			return nil
@@ -192,7 +193,7 @@ func (d *Dispatcher) Submit(ctx context.Context, a outbox.Addition, urgent bool)
 		if err == nil && added.Decision == outbox.AddedNew && added.Record.Claimed() {
 			d.start(conn, added.Record, asked)
 		} else {
-			d.release(conn, id, "")
+			d.release(&place{conn: conn}, id, "")
 			d.claimFailed(err)
 			d.Kick()
 		}
@@ -245,7 +246,7 @@ func (d *Dispatcher) reserve(connection, id string, urgent bool) *connection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c, now := d.roster.byName[connection], d.cfg.Now()
-	if c == nil || d.draining || d.inflight >= d.cfg.Concurrency || c.pace.free() <= d.claiming {
+	if c == nil || d.draining || d.roomLocked() == 0 || c.pace.free() <= d.claiming {
 		return nil
 	}
 	if _, twice := d.working[id]; twice || !c.able(now) && !(urgent && c.reachable(now)) {
@@ -258,17 +259,53 @@ func (d *Dispatcher) reserve(connection, id string, urgent bool) *connection {
 	return c
 }
 
-// release gives a place back that was taken for a claim; token "" = for one that was not made.
-func (d *Dispatcher) release(c *connection, id, token string) {
+// place is what an attempt needs one of.
+type place struct {
+	conn *connection
+	left bool
+}
+
+// roomLocked returns how many places are free; the caller holds mu. Results that storage is slow to take are not
+// heaped up without end.
+func (d *Dispatcher) roomLocked() int {
+	return max(min(d.cfg.Concurrency-d.inflight, 2*d.cfg.Concurrency-d.inflight-d.saving), 0)
+}
+
+// leave makes room for the next attempt when one is over: what is claimed next then shares a commit with what
+// is settled.
+func (d *Dispatcher) leave(p *place) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p.left {
+		return
+	}
+	p.left = true
+	if d.roomLocked() == 0 || p.conn.pace.free() == 0 {
+		d.Kick() // otherwise everything that is due has a place
+	}
+	d.inflight--
+	d.saving++
+	d.occupyLocked(p.conn, -1, d.cfg.Now())
+}
+
+// release gives a place back that was taken for a claim; token "" = for one that was not made.
+func (d *Dispatcher) release(p *place, id, token string) {
+	d.mu.Lock()
+	kick := !p.left || d.roomLocked() == 0 || d.doubtful
 	if d.working[id] == token {
 		delete(d.working, id)
 	}
-	d.inflight--
-	d.occupyLocked(c, -1, d.cfg.Now())
+	if p.left {
+		d.saving--
+	} else {
+		d.inflight--
+		d.occupyLocked(p.conn, -1, d.cfg.Now())
+	}
 	d.mu.Unlock()
 	signal(d.idle)
-	d.Kick()
+	if kick {
+		d.Kick()
+	}
 	d.jobs.Done()
 }
 
@@ -283,9 +320,10 @@ func (d *Dispatcher) start(c *connection, rec outbox.Record, asked asked) {
 	d.mu.Lock()
 	d.working[rec.ID] = rec.Claim.Token
 	d.mu.Unlock()
+	p := &place{conn: c}
 	go func() {
-		defer d.release(c, rec.ID, rec.Claim.Token)
-		d.attempt(c, rec, asked)
+		defer d.release(p, rec.ID, rec.Claim.Token)
+		d.attempt(p, rec, asked)
 	}()
 }
 
