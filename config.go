@@ -50,8 +50,8 @@ type Config struct {
 	// Outbox is an engine to use instead of a file. The caller closes it, after the client. With a shared engine
 	// (the module postgres has one) several processes may send for the connection. The one that learned an outcome
 	// hands it over, and another does when that has not happened for a minute. One without OnOutcome removes what
-	// KeepFinished allows also where nobody has taken it over, of all connections: processes with one outbox agree
-	// on both.
+	// KeepFinished allows also where nobody has taken it over: processes with one outbox and one connection agree on
+	// both. What other connections have there is left alone.
 	Outbox outbox.Engine
 
 	// BaseURL is the API's address; default DefaultBaseURL. It must be https, or plain http to a loopback
@@ -141,7 +141,7 @@ func (c Config) resolve() (Config, *url.URL, error) {
 	base, err := url.Parse(c.BaseURL)
 	switch {
 	case err != nil || base.Hostname() == "" || base.Scheme != "https" && base.Scheme != "http":
-		return invalid("BaseURL", "must be an absolute https URL, e.g. "+DefaultBaseURL)
+		return invalid("BaseURL", "must be an absolute https URL, e.g. "+DefaultBaseURL+"; plain http is for loopback hosts, e.g. http://127.0.0.1:4010/v1")
 	case base.User != nil || base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
 		return invalid("BaseURL", "must hold no user information, query or fragment")
 	case base.Scheme == "http" && !c.AllowInsecure && !isLoopback(base.Hostname()):

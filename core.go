@@ -143,6 +143,23 @@ func (c *core) closeEngine() error {
 // sweepInterval is how often finished operations are looked through.
 const sweepInterval = time.Hour
 
+// purges are what sweep asks for. A client removes what is its connection's own: others that use the same storage
+// keep theirs for as long as they say, and know what they have taken over. Of a file that nobody else can have
+// open it also removes what other connections have left there, once it was taken over.
+func (c *core) purges() []outbox.PurgeRequest {
+	now := c.cfg.now()
+	own := outbox.PurgeRequest{Now: now, Before: now.Add(-c.cfg.KeepFinished), Unacked: c.cfg.OnOutcome == nil}
+	if c.fleet {
+		return []outbox.PurgeRequest{own}
+	}
+	left := own
+	own.Connection, left.Unacked = c.cfg.Connection, false
+	if !c.ownEngine {
+		return []outbox.PurgeRequest{own}
+	}
+	return []outbox.PurgeRequest{own, left}
+}
+
 // sweep removes what has been kept long enough.
 func (c *core) sweep() {
 	if c.cfg.KeepFinished == maxDuration {
@@ -151,15 +168,13 @@ func (c *core) sweep() {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		for {
-			now := c.cfg.now()
-			n, err := c.engine.Purge(c.ctx, outbox.PurgeRequest{Now: now, Before: now.Add(-c.cfg.KeepFinished),
-				Unacked: c.cfg.OnOutcome == nil})
+		for _, p := range c.purges() {
+			n, err := 1, error(nil)
+			for n > 0 && err == nil {
+				n, err = c.engine.Purge(c.ctx, p)
+			}
 			if err != nil && c.ctx.Err() == nil {
 				c.cfg.Logger.Warn("flavoso.purge_failed", "error", err)
-			}
-			if err != nil || n == 0 {
-				break
 			}
 		}
 		select {

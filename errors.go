@@ -171,6 +171,8 @@ type PendingError struct {
 	NextAttempt time.Time // earliest moment of the next attempt
 	Last        *Attempt  // the latest attempt as data; nil before the first one ended
 	Err         error     // why the wait ended
+
+	foreign string // the operation's connection, where the client that was asked is another's
 }
 
 func (e *PendingError) Error() string {
@@ -186,6 +188,8 @@ func (e *PendingError) Error() string {
 	switch {
 	case e.State == StateBlocked:
 		b.WriteString("it waits for a decision: see Operations")
+	case e.foreign != "":
+		fmt.Fprintf(&b, "it is of the connection %q, and waits for a client of that", e.foreign)
 	case e.Is(ErrUnauthorized):
 		b.WriteString("it waits for a token that Flavoso accepts: see Status.AuthRequired")
 	default:
@@ -258,8 +262,8 @@ func (e *SupersededError) Is(target error) bool { return target == errNeverSent 
 
 // KeyReusedError says that the key already stands for other content in this outbox: the same order
 // accepted with other minutes, the same booking reference with another party. Nothing of this call was saved
-// or sent; the operation that the key stands for goes on, or is done, as State says.
-// errors.Is(err, ErrKeyReused) holds.
+// or sent; the operation that the key stands for goes on, or is done, as State says. The text names the call
+// that changes what is there, or that makes this one an operation of its own. errors.Is(err, ErrKeyReused) holds.
 type KeyReusedError struct {
 	Kind        string // which call
 	Resource    string // what it is about
@@ -269,8 +273,28 @@ type KeyReusedError struct {
 }
 
 func (e *KeyReusedError) Error() string {
-	return fmt.Sprintf("flavoso: %s %s: operation %s (%s) stands for this already, with other content; nothing of this call was sent; change what is there instead, or use another key or reference for another operation",
-		e.Kind, e.Resource, e.OperationID, e.State)
+	what := e.Kind
+	if e.Resource != "" {
+		what += " " + e.Resource
+	}
+	return fmt.Sprintf("flavoso: %s: operation %s (%s) stands for this already, with other content; nothing of this call was saved or sent; %s",
+		what, e.OperationID, e.State, e.advice())
+}
+
+// advice says what to call instead.
+func (e *KeyReusedError) advice() string {
+	k, _ := kindNamed(e.Kind)
+	instead := k.instead
+	if instead == "" {
+		instead = "for an operation of its own give this call another key (WithKey)"
+	}
+	switch {
+	case e.State == StateQueued:
+		instead += ", or withdraw that one before it is sent (Operations.Cancel) and repeat this"
+	case e.State.Parked():
+		instead = "decide about that one first (Operations.Resolve); then " + instead
+	}
+	return instead
 }
 
 // Is matches ErrKeyReused and ErrNotSaved.

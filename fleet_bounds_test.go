@@ -2,6 +2,7 @@ package flavoso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -200,5 +201,85 @@ func TestFleetReadsKeepToAPause(t *testing.T) {
 		require.Len(t, srv.Requests(), 1)
 		cancel()
 		require.ErrorIs(t, <-watched, context.Canceled)
+	})
+}
+
+// An outage takes all connections off line, and nothing answers: they are probed a bounded number at once, and
+// everybody comes back soon after the end.
+func TestFleetProbesABoundedNumberAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const connections = 150
+		var hanging, most atomic.Int32
+		var outage atomic.Bool
+		outage.Store(true)
+		api := &fakeAPI{before: func(r *http.Request) error {
+			switch {
+			case !outage.Load():
+				return nil
+			case r.Method != http.MethodGet:
+				return errors.New("no route")
+			}
+			n := hanging.Add(1)
+			defer hanging.Add(-1)
+			for {
+				if have := most.Load(); n <= have || most.CompareAndSwap(have, n) {
+					break
+				}
+			}
+			<-r.Context().Done()
+			return r.Context().Err()
+		}}
+		f := newFakeFleet(t, api, func(c *FleetConfig) { c.Concurrency = 20 })
+		for i := range connections {
+			for lane := range 2 {
+				_, err := post(f.Client(fmt.Sprint("store-", i)), fmt.Sprint(lane)).Enqueue(t.Context())
+				require.NoError(t, err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		require.LessOrEqual(t, most.Load(), int32(20))
+		require.EqualValues(t, 20, hanging.Load(), "there is always somebody whose turn it is")
+		outage.Store(false)
+		time.Sleep(10 * time.Minute)
+		for i := range connections {
+			s := f.Client(fmt.Sprint("store-", i)).Status()
+			require.Zero(t, s.Waiting, i)
+			require.True(t, s.OfflineSince.IsZero(), i)
+		}
+	})
+}
+
+// counting counts how often records are asked for.
+type counting struct {
+	sharedMemory
+	gets atomic.Int32
+}
+
+func (e *counting) Get(ctx context.Context, id string) (outbox.Record, error) {
+	e.gets.Add(1)
+	return e.sharedMemory.Get(ctx, id)
+}
+
+// Waits for what another process has to send look at the storage ever less often.
+func TestWaitsOnSharedStorageAskLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &counting{sharedMemory: sharedMemory{outbox.NewMemory()}}
+		web := newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) { c.Outbox, c.Concurrency = engine, -1 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := post(web.Client("a"), "lane").Do(ctx)
+		var pending *PendingError
+		require.ErrorAs(t, err, &pending)
+		require.LessOrEqual(t, engine.gets.Load(), int32(24), "a minute")
+
+		began, done := time.Now(), make(chan error, 1)
+		go func() {
+			_, err := post(web.Client("a"), "another").Do(t.Context())
+			done <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		newFakeFleet(t, &fakeAPI{}, func(c *FleetConfig) { c.Outbox = engine }) // sends what waits
+		require.NoError(t, <-done)
+		require.Less(t, time.Since(began), time.Second, "who has just begun to wait looks soon")
 	})
 }

@@ -99,6 +99,10 @@ func (h *inspectHandler) status(r *http.Request) (any, error) {
 	}
 	now := c.Status()
 	s := inspect.StatusOf(counts, now.AsOf)
+	s.Reports = inspect.ReportsOf(c.engine)
+	if c.cfg.OutboxPath != "" {
+		s.Aside = inspect.AsideOf(c.cfg.OutboxPath)
+	}
 	s.Till = &inspect.Till{PID: os.Getpid(), Version: Version, Connection: c.cfg.Connection, OfflineSince: now.OfflineSince,
 		PausedUntil: now.PausedUntil, AuthRequired: now.AuthRequired, Changes: h.options.changes, Bodies: h.options.bodies}
 	return s, nil

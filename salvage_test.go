@@ -38,6 +38,7 @@ func TestSalvageInUseKeepsTheVerdict(t *testing.T) {
 	_, err = call.Do(t.Context())
 	require.NoError(t, err, "Flavoso answered 200, and we had the answer")
 	require.NotEmpty(t, e.Reports(), "the file was salvaged")
+	require.Equal(t, e.Reports(), c.OutboxReports())
 	require.EqualValues(t, 1, posts.Load())
 	o2, ok := call.Outcome()
 	require.True(t, ok)

@@ -306,8 +306,11 @@ type Counts struct {
 // Waiting returns the number of records that are queued or sent.
 func (c Counts) Waiting() int { return c.States[Queued] + c.States[Sent] }
 
-// PurgeRequest says what Purge may delete.
+// PurgeRequest says what Purge may delete. Tombstones that are outlived go whatever it selects.
 type PurgeRequest struct {
+	// Connection restricts it to the records of one connection; empty = all.
+	Connection string
+
 	Now    time.Time
 	Before time.Time // only records that finished before
 	// Unacked includes outcomes that were never acknowledged, for applications that take no outcomes;

@@ -319,6 +319,9 @@ func (s *sealed) List(ctx context.Context, q Query) (Page, error) {
 	return p, err
 }
 
+// Reports says what the engine below says; see [Reports].
+func (s *sealed) Reports() []Report { return Reports(s.Engine) }
+
 // Shared says what the engine below says; see [Shared].
 func (s *sealed) Shared() bool { return Shared(s.Engine) }
 

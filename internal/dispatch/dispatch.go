@@ -67,6 +67,7 @@ type Dispatcher struct {
 	mu       sync.Mutex
 	roster   roster
 	inflight int
+	probes   int               // under way
 	idle     chan struct{}     // receives when an attempt ends, for Shutdown
 	draining bool              // no new claims
 	saving   int               // attempts that are over and whose results are being saved
@@ -383,6 +384,10 @@ const (
 	hurryAhead = 3 * time.Hour
 )
 
+// leastProbes is how many connections may be probed at once, whatever Concurrency says: an outage takes all of a fleet's
+// off line, and where nothing answers each probe holds its place until it times out.
+const leastProbes = 16
+
 // longestSleep bounds how long a wall clock that was set can mislead the loop.
 const longestSleep = time.Minute
 
@@ -401,7 +406,11 @@ func (d *Dispatcher) superviseLocked(now time.Time) time.Time {
 				next = earlier(next, at)
 				continue
 			}
+			if d.probes >= max(d.cfg.Concurrency, leastProbes) {
+				continue // whoever gives its place back wakes the loop
+			}
 			c.probing = true
+			d.probes++
 			d.jobs.Add(1)
 			go func() {
 				defer d.jobs.Done()

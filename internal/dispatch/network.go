@@ -183,6 +183,13 @@ func (d *Dispatcher) refused(ctx context.Context, c *connection, token string) {
 func (d *Dispatcher) probe(c *connection) {
 	ctx, cancel := context.WithTimeout(d.ctx, d.cfg.AttemptTimeout(0))
 	defer cancel()
+	// A token source that does not mind its context keeps no place from others for much longer than that.
+	place := time.AfterFunc(d.cfg.AttemptTimeout(0)+time.Second, d.probeOver)
+	defer func() {
+		if place.Stop() {
+			d.probeOver()
+		}
+	}()
 	v := wire.Verdict{Class: wire.Broken}
 	defer func() {
 		// Also when the application's token source ends this goroutine.
@@ -197,6 +204,14 @@ func (d *Dispatcher) probe(c *connection) {
 		_, _ = c.tokens.refresh(ctx, rejected)
 	}
 	v = d.controlRead(ctx, c)
+}
+
+// probeOver gives the place of a probe back.
+func (d *Dispatcher) probeOver() {
+	d.mu.Lock()
+	d.probes--
+	d.mu.Unlock()
+	d.Kick()
 }
 
 // Health is a connection's condition, for people and status lines.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -112,8 +113,18 @@ func ContextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// lookElsewhere is how often a wait looks what other processes have done.
-const lookElsewhere = time.Second
+// A wait looks what other processes have done: the longer it has waited already, the less often, so that a thousand
+// waits during an outage ask the storage little.
+const (
+	lookSoonest = 500 * time.Millisecond
+	lookLatest  = 5 * time.Second
+)
+
+// lookAgain returns when a wait that has taken so long looks again.
+func lookAgain(waited time.Duration) time.Duration {
+	d := min(max(waited/2, lookSoonest), lookLatest)
+	return d - d/8 + rand.N(d/4)
+}
 
 // Await waits until the operation is final or parked. When it returns an error the report holds the
 // operation as it is then: the context's cause, or ErrStopped after Close.
@@ -122,11 +133,11 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 	defer done()
 	defer d.noLongerFresh(id)
 	noted := false
-	var elsewhere <-chan time.Time // it may be another process that ends it
-	if d.shared {
-		ticker := time.NewTicker(lookElsewhere)
-		defer ticker.Stop()
-		elsewhere = ticker.C
+	began := time.Now()
+	elsewhere := time.NewTimer(lookAgain(0)) // it may be another process that ends it
+	defer elsewhere.Stop()
+	if !d.shared {
+		elsewhere.Stop()
 	}
 	for {
 		rep, err := d.Look(context.WithoutCancel(ctx), id)
@@ -143,7 +154,8 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 		}
 		select {
 		case <-changed:
-		case <-elsewhere:
+		case <-elsewhere.C:
+			elsewhere.Reset(lookAgain(time.Since(began)))
 		case <-ctx.Done():
 			return rep, ContextError(ctx)
 		case <-d.ctx.Done():

@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -95,8 +97,50 @@ type Status struct {
 	Bytes     int64                `json:"bytes"`  // of the requests of unfinished operations
 	HeldLanes int                  `json:"held_lanes"`
 	Unacked   int                  `json:"unacked"`
-	Oldest    time.Time            `json:"oldest,omitzero"` // when the oldest waiting operation was accepted
-	Till      *Till                `json:"till,omitempty"`  // of the running till that was asked
+	Oldest    time.Time            `json:"oldest,omitzero"`   // when the oldest waiting operation was accepted
+	Reports   []Report             `json:"reports,omitempty"` // what was found wrong since the running till opened it
+	Aside     []string             `json:"aside,omitempty"`   // damaged files that are kept beside it
+	Till      *Till                `json:"till,omitempty"`    // of the running till that was asked
+}
+
+// Report is what was found wrong with an outbox and what became of it.
+type Report struct {
+	At       time.Time `json:"at"`
+	Cause    string    `json:"cause"`
+	Aside    string    `json:"aside,omitempty"` // where the damaged file is kept
+	Salvaged int       `json:"salvaged"`
+	Damaged  int       `json:"damaged"`
+	Lost     int       `json:"lost"` // -1 = nobody can tell
+	Suspect  int       `json:"suspect"`
+}
+
+// ReportsOf gives what an engine has found wrong its stable form.
+func ReportsOf(e outbox.Engine) (out []Report) {
+	for _, r := range outbox.Reports(e) {
+		out = append(out, Report{At: r.At.UTC(), Cause: r.Cause, Aside: r.Aside, Salvaged: r.Salvaged, Damaged: r.Damaged, Lost: r.Lost, Suspect: r.Suspect})
+	}
+	return out
+}
+
+// AsideOf returns the damaged files that are kept beside an outbox file.
+func AsideOf(path string) (out []string) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+".damaged-") {
+			out = append(out, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return out
 }
 
 // Till is what only a running client knows.

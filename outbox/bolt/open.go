@@ -84,6 +84,9 @@ func Open(path string, opts Options) (*Engine, error) {
 	if _, err := os.Stat(filepath.Dir(full)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("outbox %s: its directory must exist: %w", full, err)
 	}
+	if err := checkKind(full); err != nil {
+		return nil, fmt.Errorf("outbox %s: %w", full, err)
+	}
 	if err := e.refuseNetwork(); err != nil {
 		return nil, fmt.Errorf("outbox %s: %w", full, err)
 	}
@@ -126,6 +129,18 @@ func realPath(path string) (string, error) {
 		full = to
 	}
 	return "", errors.New("too many symbolic links")
+}
+
+// checkKind refuses what no outbox can be in, before anything is made beside it.
+func checkKind(full string) error {
+	info, err := os.Stat(full)
+	switch {
+	case err != nil || info.Mode().IsRegular():
+		return nil // whoever opens it says what is wrong
+	case info.IsDir():
+		return fmt.Errorf("it is a directory; the outbox is a file, such as %s", filepath.Join(full, "pos.outbox"))
+	}
+	return errors.New("it is no regular file")
 }
 
 // maxLinks bounds how many links are followed, as systems do.
@@ -278,11 +293,13 @@ func (e *Engine) inspect(whole bool) (cause error, roots int, err error) {
 	return cause, roots, nil
 }
 
+var errNoRoots = errors.New("both roots are unreadable")
+
 // examine says what is wrong with a file's pages; nil = nothing was found. With whole set every page and
 // value is looked at, and what was read is returned.
 func examine(p *pageFile, whole bool) (c *collection, cause error) {
 	if len(p.metas) == 0 {
-		return nil, errors.New("both roots are unreadable")
+		return nil, errNoRoots
 	}
 	if int64(p.metas[0].pages)*p.page > p.size {
 		return nil, errors.New("the file is cut short")

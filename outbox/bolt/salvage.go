@@ -19,17 +19,9 @@ import (
 )
 
 // Report says what was found wrong with an outbox and what became of it.
-type Report struct {
-	At       time.Time
-	Cause    string
-	Aside    string // where the damaged file is kept; empty = the file itself was whole
-	Salvaged int    // records that were read whole
-	Damaged  int    // records that are kept as damaged: known, but not readable whole
-	Lost     int    // records that must have been there and of which nothing is left; -1 = nobody can tell how many
-	Suspect  int    // unfinished records that count as sent from now on
-}
+type Report = outbox.Report
 
-// Reports returns what was found wrong since the engine was opened.
+// Reports returns what was found wrong since the engine was opened; see [outbox.Reports].
 func (e *Engine) Reports() []Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,6 +83,9 @@ func (e *Engine) rebuild(c *collection, cause error) error {
 		return err
 	}
 	if !c.hasHeader && len(c.requests) == 0 && len(c.progress) == 0 && !e.opts.StartFresh {
+		if e.mark.commits == 0 {
+			return fmt.Errorf("%w: this is no outbox file, or all of it was overwritten; nothing was changed: %w", outbox.ErrDamaged, cause)
+		}
 		return fmt.Errorf("%w: nothing in it can be read: %w", outbox.ErrDamaged, cause)
 	}
 	h := c.nextHeader(max(e.mark.commits, e.tried), e.mark.id)

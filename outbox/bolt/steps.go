@@ -340,7 +340,7 @@ func (t *txn) purge(p *outbox.PurgeRequest, from uint64) (n int, stopped uint64)
 			return 0, 0
 		}
 		stopped = lastSeq(k)
-		if !finished.Before(p.Before) {
+		if !finished.Before(p.Before) || p.Connection != "" && p.Connection != connection {
 			passed++
 			continue
 		}

@@ -59,6 +59,9 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (v Verification, 
 		return v, fmt.Errorf("outbox %s: %w", path, err)
 	}
 	v.Path = full
+	if err := checkKind(full); err != nil {
+		return v, fmt.Errorf("outbox %s: %w", full, err)
+	}
 	m, noMark := readMark(full + markSuffix)
 	if noMark != nil && !errors.Is(noMark, errNoMark) {
 		return v, fmt.Errorf("outbox %s: %w", full, noMark)
@@ -72,6 +75,11 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (v Verification, 
 		return v, fmt.Errorf("outbox %s: %w", full, fs.ErrNotExist)
 	case missing:
 		v.add(OpenRefuses, "the file is missing, but the mark beside it says that operations were saved in it")
+		return v, nil
+	}
+	if m.commits == 0 && foreign(full) {
+		v.Size = info.Size()
+		v.add(OpenRefuses, "%s", noOutbox(true, errNoRoots))
 		return v, nil
 	}
 	release, err := lockToRead(full, o.LockTimeout)
@@ -92,6 +100,20 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (v Verification, 
 	defer func() { _ = f.Close() }()
 	err = v.file(ctx, f, m, noMark != nil, &o)
 	return v, err
+}
+
+// foreign reports whether a file that was never locked as an outbox is something else: nothing is made beside it then.
+func foreign(full string) bool {
+	if _, err := os.Lstat(full + lockSuffix); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	f, err := os.Open(full)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	p, err := openPages(f)
+	return err == nil && p.size > 0 && len(p.metas) == 0
 }
 
 func (v *Verification) add(at AtOpen, format string, args ...any) {
@@ -150,7 +172,7 @@ func (v *Verification) file(ctx context.Context, f *os.File, m mark, noMark bool
 	}
 	switch {
 	case cause != nil && !c.hasHeader && len(c.requests) == 0 && len(c.progress) == 0:
-		v.add(OpenRefuses, "%v, and nothing else in it can be read", cause)
+		v.add(OpenRefuses, "%s", noOutbox(noMark, cause))
 		return nil
 	case cause != nil:
 		v.add(OpenSalvages, "%v", cause)
@@ -165,6 +187,14 @@ func (v *Verification) file(ctx context.Context, f *os.File, m mark, noMark bool
 	}
 	v.records(c)
 	return nil
+}
+
+// noOutbox says what a file is that nothing can be read of.
+func noOutbox(noMark bool, cause error) string {
+	if noMark {
+		return fmt.Sprintf("this is no outbox file, or all of it was overwritten (%v)", cause)
+	}
+	return fmt.Sprintf("%v, and nothing else in it can be read", cause)
 }
 
 // head reads the header and the totals of a file that was not read whole, or what is left of a damaged one.

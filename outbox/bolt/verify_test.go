@@ -176,3 +176,32 @@ func ExampleVerify() {
 	fmt.Println(v.Records, "operations,", len(v.Problems), "problems")
 	// Output: 0 operations, 0 problems
 }
+
+// What no outbox can be in is refused, by opening and by looking, and nothing is made beside it.
+func TestWhatIsNoFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	place := filepath.Join(dir, "till")
+	require.NoError(t, os.Mkdir(place, 0o700))
+	_, err := bolt.Open(place, bolt.Options{})
+	require.ErrorContains(t, err, "it is a directory; the outbox is a file, such as "+filepath.Join(place, "pos.outbox"))
+	_, err = bolt.Verify(ctx, place, bolt.VerifyOptions{})
+	require.ErrorContains(t, err, "it is a directory")
+
+	strange := filepath.Join(dir, "menu.json")
+	require.NoError(t, os.WriteFile(strange, []byte(`{"menu":[]}`), 0o600))
+	v, err := bolt.Verify(ctx, strange, bolt.VerifyOptions{})
+	require.NoError(t, err)
+	require.Len(t, v.Problems, 1)
+	require.Equal(t, bolt.OpenRefuses, v.Problems[0].AtOpen)
+	require.Contains(t, v.Problems[0].Text, "this is no outbox file")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "nothing was made")
+
+	_, err = bolt.Open(strange, bolt.Options{})
+	require.ErrorIs(t, err, outbox.ErrDamaged)
+	require.ErrorContains(t, err, "this is no outbox file")
+	b, err := os.ReadFile(strange)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"menu":[]}`, string(b))
+}

@@ -387,6 +387,28 @@ var cases = []rule{
 		}
 		b.want(purge(true), 1, "the rejection, once seen; what is parked waits for a decision")
 	}},
+	{"purging one connection leaves the others' records alone", func(t *testing.T, b *bench) {
+		for _, id := range []string{"a", "b", "c"} {
+			b.add(rec(id, "lane", func(a *outbox.Addition) { a.Record.Connection = "store-" + id }))
+			b.claim(1)
+			b.settle(id, outbox.Succeeded)
+		}
+		b.ok(b.Ack(ctx, "b", 1), "Ack")
+		purge := func(connection string, unacked bool) int {
+			n, err := b.Purge(ctx, outbox.PurgeRequest{Connection: connection, Now: b.now, Before: b.now.Add(time.Hour), Unacked: unacked})
+			b.ok(err, "Purge")
+			return n
+		}
+		b.want(purge("store-a", false), 0, "not seen")
+		b.want(purge("store-a", true), 1, "its own")
+		b.want(purge("store-a", true), 0, "nothing is left of it")
+		for _, id := range []string{"b", "c"} {
+			_, err := b.Get(ctx, id)
+			b.ok(err, "Get %s", id)
+		}
+		b.want(purge("store-b", false), 1, "seen")
+		b.want(purge("", true), 1, "all")
+	}},
 	{"outcomes come in the order they became known, until acknowledged", func(t *testing.T, b *bench) {
 		for _, id := range []string{"a", "b", "c"} {
 			b.add(rec(id, id))

@@ -9,15 +9,17 @@ import (
 
 // Purge deletes in batches that hold up nobody: several may run at once, each takes other rows.
 
-// $1 before  $2 limit
+// $1 before  $2 limit  $3 unacknowledged ones, too  $4 connection, "" = all
 const purgeableSQL = `
 SELECT ` + listColumns + `, o.latest FROM ` + both + ` WHERE p.seq = ANY (ARRAY(
 	SELECT s.seq FROM {progress} s JOIN {operation} x ON x.seq = s.seq WHERE NOT s.open AND s.acked >= s.revision AND s.finished < $1::timestamptz
+		AND ($4::text = '' OR s.connection = $4::text)
 	ORDER BY s.finished LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
 AND p.due_at IS NULL
 UNION ALL
 SELECT ` + listColumns + `, o.latest FROM ` + both + ` WHERE p.seq = ANY (ARRAY(
 	SELECT s.seq FROM {progress} s JOIN {operation} x ON x.seq = s.seq WHERE $3::boolean AND NOT s.open AND s.acked < s.revision AND s.state <> 'rejected' AND s.finished < $1::timestamptz
+		AND ($4::text = '' OR s.connection = $4::text)
 	ORDER BY s.finished LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
 AND p.due_at IS NULL`
 
@@ -64,7 +66,7 @@ func (e *Engine) Purge(ctx context.Context, q outbox.PurgeRequest) (n int, err e
 func (e *Engine) purge(ctx context.Context, st *step, q *outbox.PurgeRequest) (int, error) {
 	c := newChanges(st)
 	var recs []*stored
-	err := st.begin(ctx, call{sql: e.sql.purgeable, args: []any{q.Before.Add(-st.off), q.Limit, q.Unacked}, row: func(scan scanner) error {
+	err := st.begin(ctx, call{sql: e.sql.purgeable, args: []any{q.Before.Add(-st.off), q.Limit, q.Unacked, enc(q.Connection)}, row: func(scan scanner) error {
 		s, latest, err := scanLatest(scan, st.off)
 		if err == nil && len(recs) < q.Limit && s.Purgeable(q) {
 			recs = append(recs, s)
