@@ -98,5 +98,6 @@
 //
 // # Upkeep
 //
-// Call Purge from time to time, until it returns 0; several processes may do so at once.
+// Call Purge from time to time, until it returns 0; several processes may do so at once. After the database was restored
+// from a backup call Adopt before the workers start: nothing in the tables shows what was sent since.
 package pgoutbox

@@ -23,7 +23,8 @@ type Options struct {
 	// PollOnly switches LISTEN and NOTIFY off. Behind a proxy that pools transactions the engine sees by itself
 	// that it cannot listen.
 	PollOnly bool
-	// Log gets what goes wrong in the background. Default: nothing is logged.
+	// Log gets what goes wrong in the background: the events that docs/observability.md lists. Default: nothing is
+	// logged.
 	Log *slog.Logger
 	// Clock is the wall clock that the times given to the engine are read from. Default: time.Now.
 	Clock func() time.Time

@@ -9,7 +9,7 @@ type statements struct {
 	byID, tryLanes, next, lanes, wholeLane, update, hold, holdOf, deltas, demote, stamps                                       string
 	due, dueFirst, dueMore, dueWalk, walked, dueOf, lapsed, first                                                              string
 	nextDue, nextDueOf, nextDueWalk, poll                                                                                      string
-	get, purgeable, bury, purge, dropKeys, dropHolds, loadState, saveState, deleteState                                        string
+	get, adopt, purgeable, bury, purge, dropKeys, dropHolds, loadState, saveState, deleteState                                 string
 	fill                                                                                                                       func(string) string
 }
 
@@ -26,7 +26,7 @@ func newStatements(schema string) statements {
 		{&s.lanes, lanesSQL}, {&s.wholeLane, wholeLaneSQL}, {&s.update, updateSQL}, {&s.hold, holdSQL}, {&s.holdOf, holdOfSQL}, {&s.deltas, deltasSQL}, {&s.demote, demoteSQL},
 		{&s.due, dueSQL}, {&s.dueFirst, dueFirstSQL}, {&s.dueMore, dueMoreSQL}, {&s.dueWalk, dueWalkSQL}, {&s.walked, walkedSQL}, {&s.dueOf, dueOfSQL}, {&s.lapsed, lapsedSQL}, {&s.first, firstSQL},
 		{&s.nextDue, nextDueSQL}, {&s.nextDueOf, nextDueOfSQL}, {&s.nextDueWalk, nextDueWalkSQL}, {&s.stamps, stampsSQL},
-		{&s.get, getSQL}, {&s.poll, pollSQL}, {&s.purgeable, purgeableSQL}, {&s.purge, purgeSQL},
+		{&s.get, getSQL}, {&s.adopt, adoptSQL}, {&s.poll, pollSQL}, {&s.purgeable, purgeableSQL}, {&s.purge, purgeSQL},
 		{&s.bury, burySQL}, {&s.dropKeys, dropKeysSQL}, {&s.dropHolds, dropHoldsSQL}, {&s.loadState, loadStateSQL}, {&s.saveState, saveStateSQL},
 		{&s.deleteState, deleteStateSQL},
 	} {

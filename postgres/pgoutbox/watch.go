@@ -66,7 +66,7 @@ func (e *Engine) notify() {
 		}
 		c := e.notifyCall(e.signal.self)
 		if _, err := e.pool.Exec(e.ctx, c.sql, c.args...); err != nil && e.ctx.Err() == nil {
-			e.log.Debug("pgoutbox: not notified", "error", err) // the others poll
+			e.log.Debug("pgoutbox.not_notified", "error", err) // the others poll
 		}
 		if !e.sleep(notifyEvery) {
 			return
@@ -107,7 +107,7 @@ func (e *Engine) watch() {
 			err = e.mergeTotals(e.ctx)
 		}
 		if err != nil && e.ctx.Err() == nil {
-			e.log.Warn("pgoutbox: polling failed", "error", err)
+			e.log.Warn("pgoutbox.poll_failed", "error", err)
 		}
 	}
 }
@@ -124,10 +124,10 @@ func (e *Engine) listen() {
 		case e.ctx.Err() != nil:
 			return
 		case errors.Is(err, errProxied):
-			e.log.Info("pgoutbox: " + err.Error())
+			e.log.Info("pgoutbox.cannot_listen", "error", err)
 			return
 		}
-		e.log.Warn("pgoutbox: not listening, polling goes on", "error", err)
+		e.log.Warn("pgoutbox.not_listening", "error", err)
 		if time.Since(began) > listenAgain {
 			pause = 100 * time.Millisecond
 		}
