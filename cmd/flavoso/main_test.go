@@ -133,7 +133,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		want   string
 	}{
 		{[]string{"mock", "--addr", l.Addr().String()}, 1, l.Addr().String() + " is in use by another program; choose another port with --addr"},
-		{[]string{"mock", "--addr", "nonsense"}, 1, "listening on nonsense"},
+		{[]string{"mock", "--addr", "nonsense"}, 2, `--addr takes host:port, such as 127.0.0.1:4010, not "nonsense"`},
+		{[]string{"mock", "--addr", "4011"}, 2, `--addr takes host:port, such as 127.0.0.1:4011, not "4011"`},
+		{[]string{"mock", "--addr", "127.0.0.1:"}, 2, "--addr takes host:port"},
+		{[]string{"mock", "--addr", "localhost"}, 2, "such as 127.0.0.1:4010"},
 		{[]string{"mock", "--switch", "hold_from=never"}, 1, "hold_from takes completion or receipt"},
 		{[]string{"mock", "--switch", "speed=9"}, 1, `no switch "speed"; there are query, `},
 		{[]string{"mock", "extra"}, 2, "extra"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -36,6 +37,9 @@ arrive, faults, the clock, and what really happened. The command runs until it i
   curl -H 'Authorization: Bearer mock_store-42' http://127.0.0.1:4010/v1/orders`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkAddr(addr); err != nil {
+				return err
+			}
 			if !cmd.Flags().Changed("open") {
 				open = isLoopback(addr)
 			}
@@ -105,6 +109,18 @@ func announce(cmd *cobra.Command, srv *mockserver.Server, addr string, open bool
 	if useTLS {
 		fmt.Fprintf(out, "certificate to trust: %s\n", caFile)
 	}
+}
+
+// checkAddr refuses an address that cannot be one, and says how it is written.
+func checkAddr(addr string) error {
+	if _, port, err := net.SplitHostPort(addr); err == nil && port != "" {
+		return nil
+	}
+	example := "127.0.0.1:4010"
+	if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
+		example = "127.0.0.1:" + addr
+	}
+	return usagef("--addr takes host:port, such as %s, not %q", example, addr)
 }
 
 func isLoopback(addr string) bool {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/flavoso/flavoso-go/outbox"
 )
 
 // outboxFlags are what all commands on an outbox have in common.
@@ -91,6 +93,19 @@ func (f *outboxFlags) fileArgs(cmd *cobra.Command, args []string) (string, error
 	}
 	where, _, err := f.args(args, "")
 	return where, err
+}
+
+// notBeside says what to do when a running till has the file that a command works on itself.
+func notBeside(cmd *cobra.Command, err error) error {
+	var held *outbox.LockedError
+	if !errors.As(err, &held) {
+		return err
+	}
+	text := fmt.Sprintf("%s works on the file itself: stop the till first", cmd.Name())
+	if a, err := addressOf(held); err == nil {
+		text += fmt.Sprintf(". It answers at %s meanwhile: flavoso outbox status %s asks it", a.URL, held.Path)
+	}
+	return fmt.Errorf("%w. %s", held, text)
 }
 
 // confirm returns nil when what is to be done may be done: --yes was given, or a person at a terminal agrees.

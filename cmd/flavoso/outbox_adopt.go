@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/outbox/bolt"
 )
 
@@ -29,7 +29,7 @@ func (f *outboxFlags) newAdopt() *cobra.Command {
 	var fresh bool
 	cmd := &cobra.Command{
 		Use:   "adopt OUTBOX",
-		Short: "Make a restored or copied outbox this machine's own",
+		Short: "Say that an outbox was restored or copied: what is unfinished may have been sent",
 		Long: `Make a restored or copied outbox this machine's own, before the till is started on it.
 
 After a whole disk image was restored, or a till was cloned, nothing in the files shows that other copies of
@@ -37,7 +37,10 @@ the same operations may have been sent. adopt makes every unfinished operation c
 accepted: what is not safe to repeat is read back from Flavoso before anything is sent.
 
 A damaged file is salvaged, and kept aside. Where the file is missing or nothing of it can be read,
---start-fresh begins an empty one; what is left of the old one is kept aside.`,
+--start-fresh begins an empty one; what is left of the old one is kept aside.
+
+A database that was restored from a backup, or a replica that was behind when it was promoted, is adopted before
+the workers start on it.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := f.fileArgs(cmd, args)
@@ -45,14 +48,14 @@ A damaged file is salvaged, and kept aside. Where the file is missing or nothing
 				return err
 			}
 			if isDatabase(path) {
-				return usagef("adopt is for outbox files")
+				if fresh {
+					return usagef("--start-fresh is for outbox files")
+				}
+				return f.adoptDatabase(cmd, path)
 			}
-			v, err := bolt.Verify(cmd.Context(), path, bolt.VerifyOptions{LockTimeout: lockTimeout, Quick: true})
-			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("there is no outbox at %s", path)
-			}
+			v, err := verifyQuick(cmd.Context(), path)
 			if err != nil {
-				return err
+				return notBeside(cmd, err)
 			}
 			what := fmt.Sprintf("%s: %s count as sent since they were accepted\n", path, plural(v.Unfinished, "unfinished operation"))
 			for _, p := range v.Problems {
@@ -72,19 +75,51 @@ A damaged file is salvaged, and kept aside. Where the file is missing or nothing
 			if err != nil {
 				return err
 			}
-			if f.asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(adoption{path, r.Cause, r.Aside, r.Salvaged, r.Damaged, r.Lost, r.Suspect})
-			}
-			text := "adopted: nothing was unfinished"
-			if r.Cause != "" {
-				text = describeReport(r)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
-			return err
+			return f.printAdoption(cmd, path, r)
 		},
 	}
 	cmd.Flags().BoolVar(&fresh, "start-fresh", false, "begin an empty outbox where the file is missing or nothing of it can be read")
 	return cmd
+}
+
+// adoptDatabase is adopt for a database.
+func (f *outboxFlags) adoptDatabase(cmd *cobra.Command, url string) (err error) {
+	ctx := cmd.Context()
+	engine, closeEngine, err := f.connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeEngine()) }()
+	counts, err := engine.Counts(ctx, "")
+	if err != nil {
+		return fmt.Errorf("the database: %w", err)
+	}
+	what := fmt.Sprintf("the database: %s count as sent since they were accepted\nno worker should run yet: what one of them has begun goes on as it is\n",
+		plural(unfinishedOf(counts), "unfinished operation"))
+	if err := f.confirm(cmd, what); err != nil {
+		return err
+	}
+	n, err := engine.Adopt(ctx)
+	if err != nil {
+		return fmt.Errorf("the database: %d operations count as sent now, others do not yet, repeat it: %w", n, err)
+	}
+	r := outbox.Report{Suspect: n}
+	if n > 0 {
+		r.Cause, r.Salvaged = "adopted", counts.Total()
+	}
+	return f.printAdoption(cmd, "the database", r)
+}
+
+func (f *outboxFlags) printAdoption(cmd *cobra.Command, where string, r outbox.Report) error {
+	if f.asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(adoption{where, r.Cause, r.Aside, r.Salvaged, r.Damaged, r.Lost, r.Suspect})
+	}
+	text := "adopted: nothing was unfinished"
+	if r.Cause != "" {
+		text = describeReport(r)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+	return err
 }
 
 // compaction is what compact prints as JSON.
@@ -110,19 +145,19 @@ whole file.`,
 			if isDatabase(path) {
 				return usagef("compact is for outbox files: PostgreSQL looks after its own space (VACUUM)")
 			}
-			before, err := os.Stat(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("there is no outbox at %s", path)
-			}
-			if err != nil {
+			if err := misnamed(path); err != nil {
 				return err
+			}
+			before, err := os.Stat(path)
+			if err != nil {
+				return explain(path, err)
 			}
 			if err := f.confirm(cmd, fmt.Sprintf("copy what %s holds into a new file, and put that in its place (%d KiB now)\n", path, before.Size()/1024)); err != nil {
 				return err
 			}
 			c := compaction{Outbox: path, Before: before.Size()}
 			if c.After, err = f.compact(cmd, path); err != nil {
-				return err
+				return notBeside(cmd, err)
 			}
 			if f.asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(c)

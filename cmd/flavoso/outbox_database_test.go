@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -80,7 +81,7 @@ func TestADatabaseIsLookedIntoWhileItIsUsed(t *testing.T) {
 	require.NotContains(t, command(t, 0, "outbox", "export", dsn).out, guest)
 	require.Contains(t, command(t, 0, "outbox", "show", dsn, "doubtful", "--bodies").out, guest)
 	require.Contains(t, command(t, 0, "outbox", "verify", dsn).out, "the database: 3 operations")
-	for _, args := range [][]string{{"adopt", dsn}, {"compact", dsn}} {
+	for _, args := range [][]string{{"adopt", dsn, "--start-fresh"}, {"compact", dsn}} {
 		require.Contains(t, command(t, 2, append([]string{"outbox"}, args...)...).errOut, "for outbox files")
 	}
 
@@ -100,6 +101,29 @@ func TestADatabaseIsLookedIntoWhileItIsUsed(t *testing.T) {
 	require.Contains(t, command(t, 0, "outbox", "list", dsn, "--schema", "other").out, "elsewhere")
 	require.NotContains(t, command(t, 0, "outbox", "list", dsn).out, "elsewhere")
 	require.Contains(t, command(t, 1, "outbox", "list", dsn, "--schema", "none").errOut, "--schema")
+}
+
+// TestARestoredDatabaseIsAdopted: nothing in it shows that its operations were sent since the backup.
+func TestARestoredDatabaseIsAdopted(t *testing.T) {
+	dsn := database(t)
+	o := pgoutbox.Options{Schema: "pos"}
+	engine := migrated(t, dsn, o)
+	for i := range 3 {
+		add(t, engine, fmt.Sprint("op-", i), fmt.Sprint("lane-", i))
+	}
+	_, err := engine.Set(t.Context(), outbox.Change{ID: "op-0", Action: outbox.Cancel, Now: time.Now()})
+	require.NoError(t, err)
+	r := command(t, 5, "outbox", "adopt", dsn, "--schema", "pos")
+	require.Contains(t, r.errOut, "the database: 2 unfinished operations count as sent since they were accepted")
+	require.Contains(t, r.errOut, "no worker should run yet")
+	require.Contains(t, command(t, 0, "outbox", "list", dsn, "--schema", "pos", "--state", "queued").out, "op-1")
+
+	require.JSONEq(t, `{"outbox":"the database","cause":"adopted","salvaged":3,"damaged":0,"lost":0,"suspect":2}`,
+		command(t, 0, "outbox", "adopt", dsn, "--schema", "pos", "--yes", "--json").out)
+	require.Contains(t, command(t, 0, "outbox", "show", dsn, "--schema", "pos", "op-1").out, "counts as sent since it was accepted")
+	require.Contains(t, command(t, 1, "outbox", "cancel", dsn, "--schema", "pos", "op-1", "--yes").errOut, "op-1")
+	require.Contains(t, command(t, 0, "outbox", "adopt", dsn, "--schema", "pos", "--yes").out, "2 count as sent from now on")
+	require.Contains(t, command(t, 1, "outbox", "adopt", dsn, "--yes").errOut, "there is no outbox in this database")
 }
 
 func TestADatabaseThatCannotBeReachedIsSaid(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,6 +67,43 @@ func TestVerifyFindsWhatIsWrongAndChangesNothing(t *testing.T) {
 	require.NoError(t, os.Remove(s.path))
 	require.Contains(t, command(t, 4, "outbox", "verify", s.path).out, "the file is missing")
 	require.Contains(t, command(t, 1, "outbox", "list", s.path).errOut, "cannot be opened")
+}
+
+// TestWhatIsNoOutboxIsSaid: what stands near an outbox, or has nothing to do with one, is called by its name, and
+// nothing is left beside it.
+func TestWhatIsNoOutboxIsSaid(t *testing.T) {
+	s := newShop(t)
+	s.fill()
+	dir := filepath.Dir(s.path)
+	empty, strange := t.TempDir(), filepath.Join(t.TempDir(), "menu.json")
+	require.NoError(t, os.WriteFile(strange, []byte(`{"menu":[]}`), 0o600))
+	void := filepath.Join(t.TempDir(), "void.outbox")
+	require.NoError(t, os.WriteFile(void, nil, 0o600))
+	for _, words := range [][]string{{"list"}, {"status"}, {"show", "id"}, {"export"}, {"verify"}, {"adopt", "--yes"}, {"compact", "--yes"}, {"cancel", "id", "--yes"}} {
+		says := func(path, want string) {
+			t.Helper()
+			status := 1
+			if words[0] == "verify" && path == strange {
+				status = 4
+			}
+			args := append([]string{"outbox", words[0], path}, words[1:]...)
+			r := command(t, status, args...)
+			require.Contains(t, r.out+r.errOut, want, args)
+		}
+		says(dir, dir+" is a directory; the outbox file in it is "+s.path)
+		says(empty, "is a directory, and no outbox is in it")
+		says(s.path+".mark", "the outbox file is "+s.path)
+		says(s.path+".lock", "the outbox file is "+s.path)
+		says(strange, "this is no outbox file")
+		if words[0] != "verify" && words[0] != "adopt" {
+			says(void, "is empty, and nothing was ever saved in it")
+		}
+	}
+	for _, path := range []string{dir, empty, s.path + ".mark", strange} {
+		require.NoFileExists(t, path+".lock", "nothing is made beside it")
+	}
+	denied := explain(s.path, &fs.PathError{Op: "open", Path: s.path, Err: fs.ErrPermission})
+	require.ErrorContains(t, denied, "run this as the user that the till runs as")
 }
 
 // TestAClonedTillAdoptsItsCopy: what the other one has done meanwhile is not done again.

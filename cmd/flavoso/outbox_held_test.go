@@ -1,14 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flavoso/flavoso-go/internal/inspect"
 	"github.com/flavoso/flavoso-go/outbox"
 )
 
@@ -24,7 +27,10 @@ func TestARunningTillIsNamed(t *testing.T) {
 		require.Contains(t, r.errOut, "in use by process "+pid, args)
 		require.Empty(t, r.out)
 	}
-	require.Contains(t, command(t, 3, "outbox", "list", s.path).errOut, "flavoso.ListenInspect")
+	hint := command(t, 3, "outbox", "list", s.path).errOut
+	require.Contains(t, hint, "flavoso.ListenInspect")
+	require.Contains(t, hint, "--inspect URL")
+	require.Contains(t, command(t, 3, "outbox", "verify", s.path).errOut, "verify works on the file itself: stop the till first")
 	till.stop()
 	command(t, 0, "outbox", "list", s.path)
 }
@@ -46,6 +52,9 @@ func TestARunningTillIsAsked(t *testing.T) {
 	require.Contains(t, command(t, 1, "outbox", "show", s.path, "none").errOut, "no such operation")
 	require.Contains(t, command(t, 1, "outbox", "resolve", s.path, s.ids["made"], "--done", "--yes").errOut, "flavoso.InspectChanges")
 	command(t, 5, "outbox", "resolve", s.path, s.ids["made"], "--done")
+	for _, words := range []string{"verify", "adopt", "compact"} {
+		require.Contains(t, command(t, 3, "outbox", words, s.path, "--yes").errOut, "stop the till first. It answers at "+till.url, words)
+	}
 
 	// By its URL, as an application with a server of its own is asked.
 	byURL := flavosoAs(t, []string{"FLAVOSO_INSPECT_TOKEN=" + readAddress(t, s.path).Token}, "outbox", "export", "--inspect", till.url, "--state", "parked,final")
@@ -56,6 +65,38 @@ func TestARunningTillIsAsked(t *testing.T) {
 	till.stop()
 	require.NoFileExists(t, s.path+".inspect")
 	require.Equal(t, fromFile, command(t, 0, "outbox", "export", s.path, "--state", "parked,final").out)
+}
+
+// TestARunningTillTellsWhatWasSalvaged: what was recovered and what not, and where the damaged file lies; after its next
+// start only the file is left to tell.
+func TestARunningTillTellsWhatWasSalvaged(t *testing.T) {
+	s := newShop(t)
+	c := s.openAt(nowhere)
+	s.book(c, "broken-booking")
+	s.book(c, "whole-booking")
+	s.close(c)
+	require.NotContains(t, command(t, 0, "outbox", "status", s.path).out, "aside")
+	damage(t, s.path, `"external_id":"broken-booking"`)
+	aside := s.path + ".damaged-1"
+
+	till := s.start("offline", "listen")
+	r := command(t, 0, "outbox", "status", s.path)
+	require.Contains(t, r.out, "1 operation read whole, 1 count as sent from now on, 1 are damaged; the damaged file is kept as "+aside)
+	require.NotContains(t, r.out, "kept aside since", "it is said once")
+	var st inspect.Status
+	require.NoError(t, json.Unmarshal([]byte(command(t, 0, "outbox", "status", s.path, "--json").out), &st))
+	require.Len(t, st.Reports, 1)
+	require.Equal(t, inspect.Report{At: st.Reports[0].At, Cause: st.Reports[0].Cause, Aside: aside, Salvaged: 1, Damaged: 1, Suspect: 1}, st.Reports[0])
+	require.WithinDuration(t, time.Now(), st.Reports[0].At, time.Minute)
+	require.Equal(t, []string{aside}, st.Aside)
+	till.stop()
+
+	till = s.start("offline", "listen")
+	require.Contains(t, command(t, 0, "outbox", "status", s.path).out, "kept aside since a damage: "+aside)
+	till.stop()
+	r = command(t, 0, "outbox", "status", s.path)
+	require.NotContains(t, r.out, "read whole")
+	require.Contains(t, r.out, "kept aside since a damage: "+aside)
 }
 
 // TestARunningTillCarriesOutDecisions while it runs: nobody restarts it.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -188,6 +189,15 @@ func (f *outboxFlags) printStatus(cmd *cobra.Command, s *inspect.Status) error {
 	for _, state := range outbox.States() {
 		if n := s.States[state]; n > 0 {
 			fmt.Fprintf(&b, "%10d %s\n", n, state)
+		}
+	}
+	for _, r := range s.Reports {
+		fmt.Fprintf(&b, "found %s: %s\n", stamp(r.At), clean(describeReport(outbox.Report{At: r.At, Cause: r.Cause, Aside: r.Aside,
+			Salvaged: r.Salvaged, Damaged: r.Damaged, Lost: r.Lost, Suspect: r.Suspect})))
+	}
+	for _, path := range s.Aside {
+		if !slices.ContainsFunc(s.Reports, func(r inspect.Report) bool { return r.Aside == path }) {
+			fmt.Fprintf(&b, "kept aside since a damage: %s\n", clean(path))
 		}
 	}
 	if t := s.Till; t != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +68,7 @@ No till may have the file open.`,
 
 func (f *outboxFlags) verifyFile(cmd *cobra.Command, path string, v *verification) error {
 	var bar *progress
-	got, err := bolt.Verify(cmd.Context(), path, bolt.VerifyOptions{LockTimeout: lockTimeout, Progress: func(read, size int64) {
+	got, err := verifyFile(cmd.Context(), path, bolt.VerifyOptions{LockTimeout: lockTimeout, Progress: func(read, size int64) {
 		if bar == nil {
 			bar = newProgress(cmd.ErrOrStderr(), "verifying", size, true)
 		}
@@ -78,11 +77,8 @@ func (f *outboxFlags) verifyFile(cmd *cobra.Command, path string, v *verificatio
 	if bar != nil {
 		bar.end()
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no outbox at %s", path)
-	}
 	if err != nil {
-		return err
+		return notBeside(cmd, err)
 	}
 	v.Size, v.Records, v.Unfinished = got.Size, got.Records, got.Unfinished
 	for _, p := range got.Problems {
@@ -113,7 +109,7 @@ func readAll(ctx context.Context, cmd *cobra.Command, engine outbox.Engine, v *v
 		return err
 	}
 	v.Records = counts.Total()
-	v.Unfinished = counts.Waiting() + counts.States[outbox.Uncertain] + counts.States[outbox.Blocked] + counts.States[outbox.Damaged]
+	v.Unfinished = unfinishedOf(counts)
 	bar := newProgress(cmd.ErrOrStderr(), "verifying", int64(v.Records), false)
 	defer bar.end()
 	found := map[outbox.State]int{}
@@ -147,6 +143,14 @@ func readAll(ctx context.Context, cmd *cobra.Command, engine outbox.Engine, v *v
 		}
 	}
 	return nil
+}
+
+// unfinishedOf counts what is waiting or parked.
+func unfinishedOf(c outbox.Counts) (n int) {
+	for _, s := range unfinished {
+		n += c.States[s]
+	}
+	return n
 }
 
 func (f *outboxFlags) printVerification(cmd *cobra.Command, v *verification) error {

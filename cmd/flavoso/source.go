@@ -75,13 +75,18 @@ func each(ctx context.Context, src source, q outbox.Query, limit int, do func(in
 
 // engineSource is an outbox whose engine is open here.
 type engineSource struct {
+	path   string // of the file; "" = a database
 	engine outbox.Engine
 	close  func() error
 }
 
 func (s *engineSource) Status(ctx context.Context, connection string) (inspect.Status, error) {
 	c, err := s.engine.Counts(ctx, connection)
-	return inspect.StatusOf(c, time.Now()), err
+	st := inspect.StatusOf(c, time.Now())
+	if s.path != "" {
+		st.Aside = inspect.AsideOf(s.path)
+	}
+	return st, err
 }
 
 func (s *engineSource) List(ctx context.Context, q outbox.Query) (inspect.Page, error) {

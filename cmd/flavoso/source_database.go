@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/postgres/pgoutbox"
 )
 
@@ -17,7 +16,7 @@ import (
 const connectTimeout = 10 * time.Second
 
 // connect opens the outbox in a database. It makes no tables where there are none.
-func (f *outboxFlags) connect(ctx context.Context, url string) (outbox.Engine, func() error, error) {
+func (f *outboxFlags) connect(ctx context.Context, url string) (*pgoutbox.Engine, func() error, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, nil, usagef("%v", err)

@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"time"
 
+	"github.com/flavoso/flavoso-go/internal/inspect"
 	"github.com/flavoso/flavoso-go/outbox"
 	"github.com/flavoso/flavoso-go/outbox/bolt"
+	"github.com/flavoso/flavoso-go/postgres/pgoutbox"
 )
 
 // lockTimeout is how long to wait for a till that is about to let go of its file.
@@ -21,7 +27,11 @@ func (f *outboxFlags) openHere(ctx context.Context, path string) (source, error)
 	if err != nil {
 		return nil, err
 	}
-	return &engineSource{engine, closeEngine}, nil
+	src := &engineSource{engine: engine, close: closeEngine}
+	if !isDatabase(path) {
+		src.path = path
+	}
+	return src, nil
 }
 
 // openEngine opens an outbox file or a database, and unseals it.
@@ -29,7 +39,10 @@ func (f *outboxFlags) openEngine(ctx context.Context, where string) (engine outb
 	name := where
 	if isDatabase(where) {
 		name = "the outbox in the database"
-		engine, closeAll, err = f.connect(ctx, where)
+		var tables *pgoutbox.Engine
+		if tables, closeAll, err = f.connect(ctx, where); err == nil {
+			engine = tables
+		}
 	} else if file, ferr := f.openBolt(ctx, where); ferr != nil {
 		err = ferr
 	} else {
@@ -48,10 +61,7 @@ func (f *outboxFlags) openEngine(ctx context.Context, where string) (engine outb
 // openBolt opens an outbox file. It makes none where there is none, and leaves a damaged or restored one
 // alone unless --yes says otherwise: opening it changes it.
 func (f *outboxFlags) openBolt(ctx context.Context, path string) (*bolt.Engine, error) {
-	v, err := bolt.Verify(ctx, path, bolt.VerifyOptions{LockTimeout: lockTimeout, Quick: true})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no outbox at %s", path)
-	}
+	v, err := verifyQuick(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,12 +79,70 @@ func (f *outboxFlags) openBolt(ctx context.Context, path string) (*bolt.Engine, 
 	}
 	engine, err := bolt.Open(path, bolt.Options{LockTimeout: lockTimeout, AllowNetwork: f.allowNetwork})
 	if err != nil {
-		return nil, err
+		return nil, explain(path, err)
 	}
 	for _, r := range engine.Reports() {
 		fmt.Fprintf(f.errOut, "%s: %s\n", path, describeReport(r))
 	}
 	return engine, nil
+}
+
+// verifyQuick looks at an outbox file before it is opened.
+func verifyQuick(ctx context.Context, path string) (bolt.Verification, error) {
+	return verifyFile(ctx, path, bolt.VerifyOptions{LockTimeout: lockTimeout, Quick: true})
+}
+
+// verifyFile is bolt.Verify with errors for people.
+func verifyFile(ctx context.Context, path string, o bolt.VerifyOptions) (bolt.Verification, error) {
+	if err := misnamed(path); err != nil {
+		return bolt.Verification{}, err
+	}
+	v, err := bolt.Verify(ctx, path, o)
+	return v, explain(path, err)
+}
+
+// beside is what the names of the files beside an outbox end in (docs/operator.md).
+var beside = []string{".mark", ".lock", ".ballast", inspect.AddressSuffix}
+
+// misnamed says when a path leads to something that stands near an outbox.
+func misnamed(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		marks, _ := filepath.Glob(filepath.Join(escapeGlob(path), "*.mark")) // the pattern is a good one
+		var found []string
+		for _, m := range marks {
+			found = append(found, strings.TrimSuffix(m, ".mark"))
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("%s is a directory, and no outbox is in it: give the till's outbox file (its Config.OutboxPath)", path)
+		}
+		return fmt.Errorf("%s is a directory; the outbox file in it is %s", path, strings.Join(found, ", or "))
+	}
+	for _, suffix := range beside {
+		of, ok := strings.CutSuffix(path, suffix)
+		if _, err := os.Stat(of); ok && err == nil {
+			return fmt.Errorf("%s belongs to an outbox; the outbox file is %s", path, of)
+		}
+	}
+	return nil
+}
+
+// escapeGlob makes a path stand for itself in a pattern.
+func escapeGlob(path string) string {
+	if runtime.GOOS == "windows" {
+		return path // where patterns have no escape
+	}
+	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
+}
+
+// explain says what to do about a file that cannot be opened.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no outbox at %s", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w. An outbox is for its till alone (mode 0600): run this as the user that the till runs as", err)
+	}
+	return err
 }
 
 // openDoes says for people what opening a file with a problem does.
@@ -85,10 +153,10 @@ var openDoes = map[bolt.AtOpen]string{
 	bolt.OpenIgnores:  "it works all the same",
 }
 
-// describeReport says for people what was found at opening and what became of it.
-func describeReport(r bolt.Report) string {
+// describeReport says for people what was found wrong and what became of it.
+func describeReport(r outbox.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d operations read whole, %d count as sent from now on", r.Cause, r.Salvaged, r.Suspect)
+	fmt.Fprintf(&b, "%s: %s read whole, %d count as sent from now on", r.Cause, plural(r.Salvaged, "operation"), r.Suspect)
 	if r.Damaged > 0 {
 		fmt.Fprintf(&b, ", %d are damaged", r.Damaged)
 	}

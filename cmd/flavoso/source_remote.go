@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -52,20 +53,32 @@ func openRemote(base string) (source, error) {
 
 // askHolder asks the till that has an outbox file open, when it has left its address beside the file.
 func askHolder(ctx context.Context, held *outbox.LockedError) (source, error) {
-	b, err := os.ReadFile(held.Path + inspect.AddressSuffix)
-	if err != nil {
-		return nil, fmt.Errorf("%w. Stop it, or start it with flavoso.ListenInspect to look into the outbox while it runs", held)
-	}
-	var a inspect.Address
-	// An address that another process left behind may be another program's by now: it gets no token.
-	if err := json.Unmarshal(b, &a); err != nil || a.PID != held.PID {
-		return nil, fmt.Errorf("%w. What %s says is not of that process", held, held.Path+inspect.AddressSuffix)
+	a, err := addressOf(held)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w. Stop it, or start it with flavoso.ListenInspect to look into the outbox while it runs; where it serves flavoso.InspectHandler itself, give its --inspect URL instead of the file", held)
+	case err != nil:
+		return nil, fmt.Errorf("%w. %w", held, err)
 	}
 	src := newRemote(a.URL, a.Token)
 	if _, err := src.Status(ctx, ""); err != nil {
 		return nil, fmt.Errorf("%w. It does not answer at %s: %w", held, a.URL, err)
 	}
 	return src, nil
+}
+
+// addressOf reads what the holder of an outbox file has left beside it.
+func addressOf(held *outbox.LockedError) (a inspect.Address, err error) {
+	path := held.Path + inspect.AddressSuffix
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return a, err
+	}
+	// An address that another process left behind may be another program's by now: it gets no token.
+	if err := json.Unmarshal(b, &a); err != nil || a.PID != held.PID {
+		return inspect.Address{}, fmt.Errorf("what %s says is not of that process", path)
+	}
+	return a, nil
 }
 
 func (r *remote) Status(ctx context.Context, connection string) (s inspect.Status, err error) {
