@@ -55,7 +55,7 @@ var kinds = map[string]kind{
 	kindBookingNoShow:    moveKind(moveNoShow),
 	kindMenuPut:          {resource: true, reader: readTarget, judge: judgeTarget},
 	kindMenuAvailability: {resource: true},
-	kindStoreUpdate:      {resource: true, reader: readTarget, judge: judgeTarget},
+	kindStoreUpdate:      {resource: true, reader: readTarget, judge: judgeStore},
 	kindStoreHours:       {resource: true, reader: readTarget, judge: judgeTarget},
 	kindCall:             {},
 }

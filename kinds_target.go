@@ -29,6 +29,28 @@ func judgeTarget(rec *outbox.Record, body []byte) dispatch.Finding {
 	return f
 }
 
+// judgeStore is judgeTarget for the store, which does not show a pause that is over (A26): once it is, only the rest
+// of what was asked for tells.
+func judgeStore(rec *outbox.Record, body []byte) dispatch.Finding {
+	f := judgeTarget(rec, body)
+	if f.Wish != dispatch.Open {
+		return f
+	}
+	want, _ := decodeAny(rec.Request.Body)
+	wish, _ := want.(map[string]any)
+	text, _ := wish["paused_until"].(string)
+	until, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return f
+	}
+	delete(wish, "paused_until")
+	delete(wish, "pause_reason")
+	if got, _ := decodeAny(body); holds(wish, got) {
+		f.Until = until
+	}
+	return f
+}
+
 // decodeAny decodes with numbers as they are written.
 func decodeAny(data []byte) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flavoso/flavoso-go/mockserver"
+	"github.com/flavoso/flavoso-go/outbox"
 )
 
 // stranger sends a request past every client: another program of the same connection.
@@ -321,5 +322,77 @@ func TestExplicitKeysAreNeverChanged(t *testing.T) {
 		o, _ := twin.Outcome()
 		require.True(t, o.ByOther && o.Replayed)
 		require.Equal(t, 1, effectsOf(s.srv, "orders.accept"))
+	})
+}
+
+// TestWhatItMayHaveDoneItselfIsNotAnothers: the first attempt was done behind an answer that is not held (F10). Then
+// another program had the key. What is read back cannot be told from that one's doing, and is not called so.
+func TestWhatItMayHaveDoneItselfIsNotAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, inMemory)
+		id := s.srv.AddOrder(store, patient())
+		s.srv.Inject(mockserver.StatusAfterCommit(503).NotHeld().RetryAfter(time.Minute).On("POST", "/orders/{id}/acknowledge").Times(1))
+		call := s.Orders.Acknowledge(id, AcknowledgeParams{ExternalID: "T-1"})
+		p := enqueue(t, call)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 422, s.stranger(t, "/orders/"+id+"/acknowledge", string(call.Key()), `{}`))
+		_, err := p.Wait(forHours(t, 1))
+		require.NoError(t, err)
+		sent := posts(s.srv)
+		require.Equal(t, 422, sent[len(sent)-1].Status)
+		require.False(t, sent[len(sent)-1].Replayed, "the key is another's")
+		o, _ := call.Outcome()
+		require.False(t, o.ByOther)
+		require.Equal(t, "read_back", o.Reason)
+		require.Equal(t, 1, effectsOf(s.srv, "orders.acknowledge"))
+	})
+}
+
+// TestTheWaitForAnothersRequestBeginsWhenItIsMet: a conflict, and the key was free. Two minutes and a half later another
+// till's request has it. That one has only just begun, and taking the next key would make a second booking.
+func TestTheWaitForAnothersRequestBeginsWhenItIsMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, inMemory)
+		other := s.another(t)
+		s.srv.Inject(mockserver.Reset().On("POST", "/bookings").Times(1))
+		s.srv.Inject(mockserver.Status(409).Code("conflict").On("POST", "/bookings").Times(5))
+		s.srv.Inject(mockserver.Delay(time.Minute).At(mockserver.StageInHandler).On("POST", "/bookings").Times(1))
+		p := enqueue(t, s.Bookings.Create("17", booking(4)))
+		for len(posts(s.srv)) < 6 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(30 * time.Second)
+		enqueue(t, other.Bookings.Create("17", booking(2)))
+		_, err := p.Wait(forHours(t, 1))
+		require.ErrorIs(t, err, ErrConflict)
+		require.Equal(t, 1, effectsOf(s.srv, "bookings.create"))
+	})
+}
+
+// TestTheNextKeyOfAnotherProcessHasItsOwnWait: two processes share an outbox. That one of them has waited for who had
+// the first key says nothing about the one that has the next.
+func TestTheNextKeyOfAnotherProcessHasItsOwnWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, func(cfg *Config) { cfg.OutboxPath, cfg.Outbox = "", sharedMemory{outbox.NewMemory()} })
+		cfg := s.cfg
+		partner, err := Open(cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, partner.Close()) }()
+		require.NotEqual(t, 201, s.stranger(t, "/bookings", "booking-17", `{}`))
+		require.NotEqual(t, 201, s.stranger(t, "/bookings", "booking-17~2", `{}`))
+		began := time.Now()
+		call := s.Bookings.Create("17", booking(4))
+		_, err = call.Do(forHours(t, 1))
+		require.NoError(t, err)
+		require.Equal(t, 1, effectsOf(s.srv, "bookings.create"))
+		var first = map[string]time.Time{}
+		for _, r := range posts(s.srv)[2:] {
+			if _, met := first[r.Key]; !met {
+				first[r.Key] = r.At
+			}
+		}
+		require.Len(t, first, 3)
+		require.GreaterOrEqual(t, first["booking-17~3"].Sub(first["booking-17~2"]), 2*time.Minute+30*time.Second)
+		require.GreaterOrEqual(t, first["booking-17~2"].Sub(began), 2*time.Minute+30*time.Second)
 	})
 }

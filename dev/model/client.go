@@ -30,6 +30,7 @@ func (m *model) clients(s *state) {
 			}
 		}
 		m.people(s, o)
+		m.lapse(s, o)
 	}
 	for w := range m.workers {
 		m.crash(s, w)
@@ -54,7 +55,7 @@ func (m *model) work(s *state, w, o int) {
 	t := &s.tries[w][o]
 	l := label{w: uint8(w), o: uint8(o)}
 	if t.stage != idle && m.faulty(t, o) && m.can(unsent) && (t.stage == claimed || t.stage == ready) {
-		m.rule(s, w, o, queued(ruling{unsent: true}), label{do: doGiveBack, w: l.w, o: l.o})
+		m.rule(s, w, o, m.givenBack(s, w, o), label{do: doGiveBack, w: l.w, o: l.o})
 	}
 	if op := &m.ops[o]; op.expires && t.stage == ready && t.clean && !m.shared(op.till) {
 		m.rule(s, w, o, ruling{to: number(outbox.Expired), unsent: true, result: true, because: reasonNumber(outbox.ReasonExpired)},
@@ -82,6 +83,12 @@ func (m *model) work(s *state, w, o int) {
 	case decided:
 		m.settle(s, w, o)
 	}
+}
+
+// givenBack is a claim that came to nothing.
+func (m *model) givenBack(s *state, w, o int) ruling {
+	f := m.facts(s, w, o)
+	return queued(ruling{unsent: true, last: !f.clean, unanswered: f.unanswered})
 }
 
 func (m *model) can(f fault) bool { return m.faults&f != 0 }
@@ -128,7 +135,7 @@ func (m *model) claim(s *state, w, o int) {
 		n.recs[o].exposure, n.recs[o].age, n.recs[o].state = r.exposure, r.age, r.state
 	}
 	t := &n.tries[w][o]
-	*t = try{stage: claimed, token: token, rec: n.recs[o], surprised: t.surprised, surprises: t.surprises}
+	*t = try{stage: claimed, token: token, rec: n.recs[o], memory: t.memory}
 	t.clean = !t.rec.suspect && (t.rec.exposure == token || m.wrong == mutMarkLate && t.rec.exposure == 0)
 	if t.clean {
 		t.stage, t.saw = ready, 0
@@ -145,7 +152,15 @@ func (m *model) facts(s *state, w, o int) facts {
 	t, op := &s.tries[w][o], &m.ops[o]
 	f := facts{repeatSafe: op.repeatSafe(), derived: op.derived(), keyless: op.keyless(), canFind: op.canFind(),
 		clean: t.clean, past: m.past(&t.rec), evidence: t.rec.evidence, attempts: int(t.rec.attempts), generation: int(t.rec.gen),
-		lastN: int(t.rec.reused), lastReused: t.rec.reused > 0, surprises: int(t.surprises), waited: t.surprised > overTime}
+		lastN: int(t.rec.last), lastReused: t.rec.reused, lastConflict: t.rec.conflict, counted: t.rec.counted()}
+	if !t.clean {
+		f.unanswered = int(t.rec.unanswered())
+	}
+	if t.gen == t.rec.gen {
+		f.surprises = int(t.surprises)
+		f.waited = t.surprised > overTime && (f.unanswered <= int(t.memory.counted) || m.wrong == mutWaitFromFirst)
+		f.waitedTaken = f.waited && t.taken > overTime && !f.lastConflict
+	}
 	if m.wrong == mutForgetEvidence {
 		f.evidence = false
 	}
@@ -211,7 +226,8 @@ func (m *model) send(s *state, w, o int) {
 	t := &s.tries[w][o]
 	at := func(do do) label { return label{do: do, w: uint8(w), o: uint8(o)} }
 	if t.age > staleTime {
-		m.rule(s, w, o, queued(ruling{last: true}), at(doWithhold))
+		f := m.facts(s, w, o)
+		m.rule(s, w, o, queued(ruling{last: true, unanswered: f.unanswered}), at(doWithhold))
 		return
 	}
 	n := *s
@@ -277,20 +293,36 @@ func (m *model) ruled(n *state, w, o int, r ruling, l label, why note) {
 		why.bad = m.justified(t, o, r, l)
 	}
 	if r.surprise {
-		t.surprises++
-		t.surprised = max(t.surprised, 1)
+		t.surprise(r)
 	}
 	if r.forget {
 		n.mixed[o] = n.mixed[o] || !m.stillFirst(n, o, t)
-		t.surprised, t.surprises = 0, 0
-	}
-	if r.to.state() == outbox.Rejected && t.surprised > overTime {
-		n.waited[o] = true
+		t.memory = memory{}
 	}
 	r.surprise, r.forget = false, false
-	*t = try{stage: decided, token: t.token, rec: record{attempts: t.rec.attempts}, sent: t.sent, ruling: r,
-		surprised: t.surprised, surprises: t.surprises}
+	*t = try{stage: decided, token: t.token, rec: record{attempts: t.rec.attempts}, sent: t.sent, ruling: r, memory: t.memory}
 	m.emit(n, l, why)
+}
+
+// surprise notes another refusal that is not believed yet.
+func (t *try) surprise(r ruling) {
+	if t.gen != t.rec.gen {
+		t.memory = memory{gen: t.rec.gen}
+	}
+	t.surprises++
+	own := uint8(0)
+	if !t.clean {
+		own = t.rec.unanswered()
+	}
+	if t.surprised == 0 || own > t.memory.counted {
+		t.surprised, t.memory.counted = 1, max(own, t.memory.counted)
+	}
+	if r.conflicted || t.rec.conflict {
+		t.taken = 0
+	}
+	if r.reused {
+		t.taken = max(t.taken, 1)
+	}
 }
 
 // settle saves it: one durable step.
@@ -304,7 +336,7 @@ func (m *model) settle(s *state, w, o int) {
 	}
 	st := outbox.Settlement{ID: rec.ID, Claim: tokens[t.token], Now: epoch, To: r.to.state(), Due: epoch, NeverSent: r.unsent, NextGeneration: r.next}
 	if r.last {
-		st.Last = &outbox.Attempt{N: int(t.rec.attempts), Code: keyReusedCode(r.reused)}
+		st.Last = &outbox.Attempt{N: int(t.rec.attempts), Code: lastCode(r.reused, r.conflicted), Unanswered: r.unanswered}
 	}
 	if r.result {
 		st.Result = &outbox.Result{Reason: r.because.String(), ByOther: r.byOther, Clean: r.clean}
@@ -337,7 +369,7 @@ func (m *model) settle(s *state, w, o int) {
 		n.rest[o] = r.pause && n.recs[o].waiting() && (t.rec.attempts >= m.bound(o) || m.wrong == mutNeverTry)
 	}
 	nt := &n.tries[w][o]
-	*nt = try{surprised: t.surprised, surprises: t.surprises}
+	*nt = try{memory: t.memory}
 	if !n.recs[o].waiting() {
 		*nt = try{}
 	}

@@ -18,7 +18,8 @@ type row struct {
 	evidence   bool
 	attempts   int
 	generation int
-	lastN      int // that found the key in use; 0 = the last one did not
+	lastN      int // the last attempt that was saved found the key in use; 0 = none was
+	open       int // the last one up to that after which a request may still have been under way
 	script     script
 }
 
@@ -29,7 +30,7 @@ func (r row) String() string {
 		is   bool
 		text string
 	}{{!r.dirty, "clean"}, {r.past, "past its window"}, {r.suspect, "suspect"}, {r.evidence, "a success was seen"}, {r.generation > 1, "last key"},
-		{r.lastN > 0, fmt.Sprintf("attempt %d found the key in use", r.lastN)}} {
+		{r.lastN > 0, fmt.Sprintf("attempt %d found the key in use, and %d may still run", r.lastN, r.open)}} {
 		if f.is {
 			text += ", " + f.text
 		}
@@ -56,12 +57,12 @@ func rows() (list []row) {
 	for c := range class(len(classNames)) {
 		answers = append(answers, answer{class: c})
 	}
-	answers = append(answers, answer{neverSent: true}, answer{class: success, replayed: true}, answer{class: refused, replayed: true},
+	answers = append(answers, answer{neverSent: true}, answer{class: success, replayed: true}, answer{class: refused, replayed: true}, answer{class: conflict, replayed: true},
 		answer{class: forbidden, control: controlRefused}, answer{class: forbidden, control: controlBroken})
 	for k := range kind(len(kindNames)) {
 		wishes := []wish{wishOpen, wishFulfilled, wishImpossible, wishUnreadable}
 		if k == put {
-			wishes = []wish{wishOpen, wishFulfilled, wishUnreadable}
+			wishes = []wish{wishOpen, wishFulfilled, wishUnreadable, wishLapsed}
 		} else if k == call {
 			wishes = wishes[:1]
 		}
@@ -77,6 +78,13 @@ func rows() (list []row) {
 						list = append(list, row{kind: k, dirty: true, past: past, evidence: evidence, attempts: 2, generation: 1, script: s})
 					}
 				}
+				if a.class == forbidden || a.class == keyReused || a.replayed {
+					for _, r := range []row{{attempts: 3}, {attempts: 3, lastN: 2}, {attempts: 3, lastN: 2, open: 1}, {attempts: 2, lastN: 1},
+						{attempts: 2, suspect: true}, {attempts: 2, suspect: true, lastN: 1}} {
+						r.kind, r.dirty, r.generation, r.script = k, true, 1, s
+						list = append(list, r)
+					}
+				}
 				if a.class == successCut {
 					list = append(list, row{kind: k, dirty: true, evidence: true, attempts: cutTries, generation: 1, script: s})
 				}
@@ -88,7 +96,8 @@ func rows() (list []row) {
 		for _, before := range wishes {
 			s := script{kind: k, answer: answer{class: retry}, before: before}
 			for _, past := range []bool{false, true} {
-				for _, r := range []row{{attempts: 2}, {attempts: 2, suspect: true}, {attempts: 2, evidence: true}, {attempts: 2, lastN: 1}, {attempts: 3, lastN: 2}} {
+				for _, r := range []row{{attempts: 2}, {attempts: 2, suspect: true}, {attempts: 2, evidence: true}, {attempts: 2, lastN: 1}, {attempts: 3, lastN: 2},
+					{attempts: 3, lastN: 2, open: 1}, {attempts: 3, lastN: 1}, {attempts: 2, suspect: true, lastN: 1}} {
 					r.kind, r.dirty, r.past, r.generation, r.script = k, true, past, 1, s
 					list = append(list, r)
 				}
@@ -102,7 +111,18 @@ func rows() (list []row) {
 func (r row) facts() facts {
 	o := op{kind: r.kind}
 	return facts{repeatSafe: o.repeatSafe(), derived: o.derived(), keyless: o.keyless(), canFind: o.canFind(), clean: !r.dirty,
-		past: r.past || r.suspect, evidence: r.evidence, attempts: r.attempts, generation: r.generation, lastN: r.lastN, lastReused: r.lastN > 0}
+		past: r.past || r.suspect, evidence: r.evidence, attempts: r.attempts, generation: r.generation, counted: !r.suspect, lastN: r.lastN, lastReused: r.lastN > 0, unanswered: r.unanswered()}
+}
+
+// unanswered is what the record's last attempt says, or that nobody saved one.
+func (r row) unanswered() int {
+	switch {
+	case !r.dirty:
+		return 0
+	case r.lastN != r.attempts-1:
+		return r.attempts - 1
+	}
+	return r.open
 }
 
 // predict is what the model says comes of the attempt, and whether the write is sent.
@@ -133,7 +153,7 @@ func (r row) prepare(rec *outbox.Record) *outbox.Record {
 		rec.Result = &outbox.Result{Status: 201, At: now}
 	}
 	if r.lastN > 0 {
-		rec.Last = &outbox.Attempt{N: r.lastN, Code: codeReused}
+		rec.Last = &outbox.Attempt{N: r.lastN, Code: codeReused, Unanswered: r.open}
 	}
 	return rec
 }
@@ -142,7 +162,7 @@ func (r row) prepare(rec *outbox.Record) *outbox.Record {
 func saved(st *outbox.Settlement) ruling {
 	r := ruling{to: number(st.To), unsent: st.NeverSent, next: st.NextGeneration, holds: !st.LaneNotBefore.IsZero()}
 	if st.Last != nil {
-		r.last, r.reused = true, st.Last.Code == codeReused
+		r.last, r.reused, r.conflicted, r.unanswered = true, st.Last.Code == codeReused, st.Last.Code == outbox.CodeConflict, st.Last.Unanswered
 	}
 	if res := st.Result; res != nil {
 		r.result, r.evidence = true, res.Status >= 200 && res.Status < 300
@@ -184,11 +204,11 @@ func TestPolicyIsTheProducts(t *testing.T) {
 }
 
 // TestSurprisesWaitAsTheProducts: a refusal that an unfinished request could explain is believed when that
-// request must be over, and not before.
+// request must be over, and not before; not then, either, when an attempt since has got no answer.
 func TestSurprisesWaitAsTheProducts(t *testing.T) {
 	for k := range kind(len(kindNames)) {
 		for _, c := range []class{conflict, keyReused} {
-			for _, waits := range []time.Duration{time.Minute, 3 * time.Minute} {
+			for n, waits := range []time.Duration{time.Minute, 3 * time.Minute, 3 * time.Minute} {
 				synctest.Test(t, func(t *testing.T) {
 					d := newDesk(t)
 					defer d.client.Close()
@@ -196,18 +216,27 @@ func TestSurprisesWaitAsTheProducts(t *testing.T) {
 					rec := d.freeze(t, k)
 					f := r.facts()
 					first, _ := f.predict(r.script)
-					st, _ := d.attempt(r.prepare(rec.Clone()), r.script)
+					earlier := r.prepare(rec.Clone())
+					mark := *earlier.Exposure
+					st, _ := d.attempt(earlier, r.script)
 					if got := saved(&st); got != first.told() {
 						t.Errorf("%s\n got %+v\nwant %+v", r, got, first.told())
 					}
 					time.Sleep(waits)
 					r.attempts = 3
+					answered := n != 2
+					if answered {
+						r.lastN, r.open = 2, 1
+					}
 					f = r.facts()
 					if first.surprise {
-						f.surprises, f.waited = 1, waits > 2*time.Minute+30*time.Second
+						f.surprises, f.waited = 1, answered && waits > 2*time.Minute+30*time.Second
+						f.waitedTaken = f.waited
 					}
 					second, _ := f.predict(r.script)
-					st, _ = d.attempt(r.prepare(rec.Clone()), r.script)
+					later := r.prepare(rec.Clone())
+					later.Exposure = &mark
+					st, _ = d.attempt(later, r.script)
 					if got := saved(&st); got != second.told() {
 						t.Errorf("%s, %v after the first\n got %+v\nwant %+v", r, waits, got, second.told())
 					}

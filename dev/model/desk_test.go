@@ -126,7 +126,7 @@ func (d *desk) freeze(t *testing.T, k kind) *outbox.Record {
 	case call:
 		_, err = flavoso.NewCall[map[string]any](d.client, "POST", flavoso.Path("orders", orderID, "print"), nil).Enqueue(t.Context())
 	case put:
-		_, err = d.client.Store.Update(flavoso.UpdateStoreParams{DefaultPreparationMinutes: flavoso.Set(25)}).Enqueue(t.Context())
+		_, err = d.client.Store.Update(flavoso.UpdateStoreParams{DefaultPreparationMinutes: flavoso.Set(25), PausedUntil: flavoso.Set(pausedUntil)}).Enqueue(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +135,9 @@ func (d *desk) freeze(t *testing.T, k kind) *outbox.Record {
 }
 
 const orderID = "0b8f1d5e-6a51-4f3c-8d3b-0d3c1f0e7a11"
+
+// pausedUntil is over by the time that anything is sent.
+var pausedUntil = time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC)
 
 var startsAt = time.Date(2100, 1, 2, 19, 0, 0, 0, time.UTC)
 
@@ -210,11 +213,13 @@ func resource(k kind, found wish) string {
 		return fmt.Sprintf(`{"object":"list","data":[{"object":"booking","id":"b1","status":"confirmed","external_id":"17","party_size":%d,"starts_at":%q}]}`,
 			party, startsAt.Format(time.RFC3339))
 	}
-	minutes := 15
-	if found == wishFulfilled {
-		minutes = 25
+	switch found {
+	case wishFulfilled:
+		return fmt.Sprintf(`{"object":"store","id":"s1","default_preparation_minutes":25,"paused_until":%q}`, pausedUntil.Format(time.RFC3339))
+	case wishLapsed:
+		return `{"object":"store","id":"s1","default_preparation_minutes":25,"paused_until":null}`
 	}
-	return fmt.Sprintf(`{"object":"store","id":"s1","default_preparation_minutes":%d}`, minutes)
+	return `{"object":"store","id":"s1","default_preparation_minutes":15}`
 }
 
 func onTheWire(x wire.Exchange) string {

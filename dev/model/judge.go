@@ -14,24 +14,20 @@ import (
 type hole uint8
 
 const (
-	noHole        hole = iota
-	unreadable         // twice: an effect that no held answer tells of, of a call that nothing reads back
-	between            // twice: such an effect, made after the repeat had looked and before it arrived
-	otherTill          // another till's effect that no held answer tells of: this one cannot know of it
-	dayAfter           // two under one reference: another till's, and Flavoso had forgotten the key by then
-	refusedAfter       // called rejected: such an effect, and a repeat that Flavoso then refused
-	refusedUnread      // the same of what could have been read back: the refusal was a replay
-	outwaited          // called rejected: a conflict was believed after a wait that the last attempt outlasts
-	lateWrite          // a keyless write that came later than any attempt lasts changed what a newer one had set
-	miscredited        // called another's doing, and it was its own: of another worker, or under a key that another till wants too
-	tooSoon            // two under one reference: the next key was taken while the other till, after a refusal, was trying again
-	undone             // called rejected: it was done, and undone by somebody before it could be seen
+	noHole       hole = iota
+	unreadable        // twice: an effect that no held answer tells of, of a call that nothing reads back
+	between           // twice: such an effect, made after the repeat had looked and before it arrived
+	otherTill         // another till's effect that no held answer tells of: this one cannot know of it
+	dayAfter          // two under one reference: another till's, and Flavoso had forgotten the key by then
+	refusedAfter      // called rejected: such an effect, and a repeat that Flavoso then refused
+	lateWrite         // a keyless write that came later than any attempt lasts changed what a newer one had set
+	tooSoon           // two under one reference: the next key was taken while the other till, after a refusal, was trying again
+	undone            // called rejected: it was done, and undone by somebody before it could be seen
 )
 
 var holeNames = [...]string{"", "unheld effect, nothing reads it back", "unheld effect between look and repeat", "unheld effect of another till",
-	"another till after the key is forgotten", "refused after an unheld effect", "refused after an unheld effect, by a replay",
-	"conflict believed while a later attempt is on its way",
-	"keyless write comes late", "called another's doing", "next key while another till tries again", "undone before it was seen"}
+	"another till after the key is forgotten", "refused after an unheld effect",
+	"keyless write comes late", "next key while another till tries again", "undone before it was seen"}
 
 func (h hole) String() string { return holeNames[h] }
 
@@ -69,11 +65,11 @@ func (m *model) twice(n *state, r *request) note {
 	return note{}
 }
 
-// stillFirst reports whether another operation's request that had the key at the worker's first surprise is
+// stillFirst reports whether another operation's request that had the key when the worker first found it taken is
 // still running.
 func (m *model) stillFirst(n *state, o int, t *try) bool {
 	return slices.ContainsFunc(n.requests[:], func(r request) bool {
-		return r.used && r.running && int(r.op) != o && m.ops[r.op].key == m.ops[o].key && r.age+1 >= t.surprised
+		return r.used && r.running && int(r.op) != o && m.ops[r.op].key == m.ops[o].key && r.age+1 >= t.taken
 	})
 }
 
@@ -140,6 +136,10 @@ func (m *model) justified(t *try, o int, r ruling, l label) string {
 		case !old && !refusal:
 			return "uncertain, although the key still protects a repeat"
 		}
+	case outbox.Abandoned:
+		if t.clean || l.do != doJudge || wish(l.x) != wishLapsed {
+			return "given up, although reading would tell"
+		}
 	case outbox.Blocked:
 		if l.do != doPortalLong {
 			return "blocked, although Flavoso itself answered"
@@ -192,9 +192,6 @@ func (m *model) operation(s *state, o int) note {
 			return note{bad: "it is called succeeded, and nothing was done"}
 		}
 		if r.byOther && s.effects[o] > 0 {
-			if m.shared(op.till) || m.contested(o) {
-				return note{hole: miscredited}
-			}
 			return note{bad: "it is called somebody else's doing, and was its own"}
 		}
 	case outbox.Rejected:
@@ -213,26 +210,14 @@ func (m *model) falseRefusal(s *state, o int) note {
 		return note{hole: otherTill}
 	case slices.Contains(s.mixed[:], true):
 		return note{hole: tooSoon}
-	case s.bare[o] == s.effects[o] && op.canFind():
-		return note{hole: refusedUnread}
-	case s.waited[o]:
-		return note{hole: outwaited}
-	case s.bare[o] == s.effects[o]:
+	case op.kind == put && s.status[op.resource] != open && s.status[op.resource] != uint8(o)+1:
+		return note{hole: lateWrite}
+	case s.bare[o] == s.effects[o] && !op.canFind():
 		return note{hole: refusedAfter}
 	case op.kind == transition && s.status[op.resource] == gone:
 		return note{hole: undone}
 	}
 	return note{bad: "it is called rejected, and it was done"}
-}
-
-// contested reports whether another operation has the same key.
-func (m *model) contested(o int) bool {
-	for p := range m.ops {
-		if p != o && m.ops[p].key == m.ops[o].key && !m.ops[o].keyless() {
-			return true
-		}
-	}
-	return false
 }
 
 // bareOther reports whether another operation on the resource has an effect that no held answer tells of.

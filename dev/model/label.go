@@ -34,6 +34,7 @@ const (
 	doExpire
 	doSendAgain
 	doMove
+	doLapse
 	doCopy
 	doRestore
 	doBegin
@@ -86,7 +87,8 @@ var told = map[do]string{
 	doSettle: "%[3]s saves that %[1]s is %[5]s", doTooLate: "%[3]s comes too late: %[1]s is no longer its own",
 	doCrash: "%[3]s dies and is started again", doCancel: "somebody withdraws %[1]s", doExpire: "the time of %[1]s is over",
 	doSendAgain: "an operator has %[1]s sent again", doMove: "somebody else moves the resource of %[1]s to %[6]s",
-	doCopy: "the outbox of till 0 is copied", doRestore: "the copy takes the place of the outbox of till 0",
+	doLapse: "what %[1]s asks for is over",
+	doCopy:  "the outbox of till 0 is copied", doRestore: "the copy takes the place of the outbox of till 0",
 	doBegin: "Flavoso begins to execute %[1]s%[7]s", doReplyReused: "Flavoso answers %[1]s%[7]s: 422 idempotency_key_reused%[8]s",
 	doReplyRunning: "Flavoso answers %[1]s%[7]s: 409 idempotency_in_progress%[8]s", doReplay: "Flavoso replays its answer to %[1]s%[7]s%[8]s",
 	doExecute: "Flavoso has done %[1]s%[7]s: success%[8]s", doAfter5xx: "Flavoso has done %[1]s%[7]s, and answers 5xx%[8]s",

@@ -41,10 +41,11 @@ func TestThePromiseHolds(t *testing.T) {
 // about it and for the right reason.
 func TestEveryMutantIsFound(t *testing.T) {
 	const (
-		never  = "which says that it was never sent"
-		second = "done a second time"
-		stays  = "waits for ever"
-		false_ = "called rejected, and it was done"
+		never   = "which says that it was never sent"
+		second  = "done a second time"
+		stays   = "waits for ever"
+		false_  = "called rejected, and it was done"
+		credits = "called somebody else's doing, and was its own"
 	)
 	missing := slices.Clone(mutants)
 	for _, tc := range []struct {
@@ -62,16 +63,20 @@ func TestEveryMutantIsFound(t *testing.T) {
 		{mutPortalRefuses, "booking", false_},
 		{mutPortalSucceeds, "booking", "called succeeded, and nothing was done"},
 		{mutKeyPerAttempt, "call", second},
-		{mutTakeoverUnsent, "shared booking", false_},
+		{mutTakeoverUnsent, "shared booking", credits},
 		{mutNotSuspect, "restored call", never},
 		{mutConflictFinal, "booking", false_},
 		{mutRefusalFinal, "put", false_},
+		{mutReplayFinal, "transition", false_},
+		{mutLapsedFinal, "put that lapses", false_},
+		{mutWaitFromFirst, "booking, refused for long", false_},
+		{mutCreditsOthers, "two tills, two bookings", credits},
 		{mutBarredFinal, "booking", false_},
 		{mutDiffersFinal, "two tills, two bookings", false_},
 		{mutProgressFinal, "booking", false_},
 		{mutTimeoutFinal, "call", false_},
 		{mutNoSecondLook, "two tills, two bookings", false_},
-		{mutNoFence, "shared call", false_},
+		{mutNoFence, "shared call", credits},
 		{mutSilentResend, "call", "two requests on the wire"},
 		{mutIgnoreLane, "lane", "order of the lane"},
 		{mutCancelSent, "booking", never},

@@ -22,6 +22,10 @@ const (
 	mutNotSuspect     mutant = "trusts a restored copy"
 	mutConflictFinal  mutant = "takes a conflict after an unknown attempt for a refusal"
 	mutRefusalFinal   mutant = "takes a refusal for the last word on what went before it"
+	mutReplayFinal    mutant = "takes a replayed refusal for the last word on the first attempt"
+	mutLapsedFinal    mutant = "takes what is over for what never came true"
+	mutWaitFromFirst  mutant = "waits from the first surprise only"
+	mutCreditsOthers  mutant = "credits others with what it may have done itself"
 	mutBarredFinal    mutant = "believes a 403 at once"
 	mutDiffersFinal   mutant = "takes another's booking for the last word on its own"
 	mutProgressFinal  mutant = "takes in-progress for a refusal"
@@ -41,7 +45,8 @@ const (
 // mutants are all of them.
 var mutants = []mutant{
 	mutMarkLate, mutAnyMark, mut5xxUnsent, mutBreakUnsent, mutNoLook, mutNoWindow, mutNoMargin, mutPortalRefuses,
-	mutPortalSucceeds, mutKeyPerAttempt, mutTakeoverUnsent, mutNotSuspect, mutConflictFinal, mutRefusalFinal, mutBarredFinal, mutDiffersFinal, mutProgressFinal,
+	mutPortalSucceeds, mutKeyPerAttempt, mutTakeoverUnsent, mutNotSuspect, mutConflictFinal, mutRefusalFinal, mutReplayFinal,
+	mutLapsedFinal, mutWaitFromFirst, mutCreditsOthers, mutBarredFinal, mutDiffersFinal, mutProgressFinal,
 	mutTimeoutFinal, mutNoSecondLook, mutNoFence, mutSilentResend, mutIgnoreLane, mutNoHold, mutCancelSent,
 	mut5xxUncertain, mutForgetEvidence, mutNoTakeover, mutNeverTry,
 }
@@ -70,10 +75,25 @@ func (m *model) judge(f facts, a answer, look func() wish) ruling {
 		return ruling{to: number(outbox.Uncertain), result: true}
 	case m.wrong == mutRefusalFinal && a.class == refused:
 		return f.rejected(a)
+	case m.wrong == mutReplayFinal && a.class == refused && a.replayed:
+		return f.rejected(a)
+	case m.wrong == mutLapsedFinal:
+		seen := look
+		look = func() wish {
+			if w := seen(); w != wishLapsed {
+				return w
+			}
+			return wishOpen
+		}
+	case m.wrong == mutCreditsOthers:
+		if r := f.judge(a, look); r.because == reasonNumber("read_back") && a.class == keyReused {
+			r.byOther = true
+			return r
+		}
 	case m.wrong == mutBarredFinal && a.class == forbidden:
 		f.waited = true
 	case m.wrong == mutNoSecondLook:
-		f.waited = true
+		f.waited, f.waitedTaken = true, true
 	}
 	return f.judge(a, look)
 }

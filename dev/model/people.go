@@ -50,6 +50,18 @@ func (m *model) people(s *state, o int) {
 	}
 }
 
+// lapse emits that what a write asks for ends by itself: it does not show any more, and is refused from then on.
+func (m *model) lapse(s *state, o int) {
+	if op := &m.ops[o]; op.kind == put && m.can(lapse) && s.recs[o].state != 0 && !s.over[o] {
+		n := *s
+		n.over[o], n.invalid[o] = true, true
+		if n.status[op.resource] == uint8(o)+1 {
+			n.status[op.resource] = open
+		}
+		m.emit(&n, label{do: doLapse, o: uint8(o)}, note{})
+	}
+}
+
 // settledOrIdle reports whether no worker can still send the operation under a claim that it has.
 func (m *model) settledOrIdle(s *state, o int) bool {
 	for w := range m.workers {

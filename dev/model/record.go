@@ -20,11 +20,13 @@ type record struct {
 	age      uint8 // of the mark
 	suspect  bool
 	evidence bool  // a success whose body broke off was seen
-	reused   uint8 // the number of the last attempt, when that found its key in use
+	last     uint8 // the number of the last attempt that was saved; 0 = none of this count
+	reused   bool  // … which found its key in use
+	conflict bool  // … or a conflict; of a rejection, its code
+	open     uint8 // the last attempt up to that one after which a request may still have been under way
 	byOther  bool
 	clean    bool // of a rejection
-	conflict bool // the code of a rejection
-	barred   bool // … or this one: 403
+	barred   bool // … or this code: 403
 	because  reason
 }
 
@@ -58,7 +60,7 @@ func (n outboxState) state() outbox.State {
 // reason is an outbox.Result's Reason as a number.
 type reason uint8
 
-var reasons = []string{"", "read_back", "by_other", "window_passed", "refused_after_unknown_attempt", "differs", "not_from_flavoso",
+var reasons = []string{"", "read_back", "by_other", "window_passed", "refused_after_unknown_attempt", "differs", "lapsed", "not_from_flavoso",
 	outbox.ReasonExpired, outbox.ReasonCanceled}
 
 func reasonNumber(s string) reason {
@@ -115,15 +117,15 @@ func (r record) real(o *op) *outbox.Record {
 	default:
 		rec.Exposure = &outbox.Exposure{Claim: tokens[r.exposure], At: ago(r.age)}
 	}
-	if r.reused > 0 {
-		rec.Last = &outbox.Attempt{N: int(r.reused), Code: codeReused}
+	if r.last > 0 {
+		rec.Last = &outbox.Attempt{N: int(r.last), Code: lastCode(r.reused, r.conflict), Unanswered: int(r.open)}
 	}
 	if r.evidence || !rec.State.Waiting() {
 		rec.Result = &outbox.Result{Reason: r.because.String(), ByOther: r.byOther, Clean: r.clean}
 		if r.evidence {
 			rec.Result.Status = 201
 		}
-		if r.conflict {
+		if r.conflict && !rec.State.Waiting() {
 			rec.Result.Code = outbox.CodeConflict
 		}
 		if r.barred {
@@ -138,9 +140,12 @@ func (r record) real(o *op) *outbox.Record {
 
 const codeReused = "idempotency_key_reused"
 
-func keyReusedCode(reused bool) string {
-	if reused {
+func lastCode(reused, conflict bool) string {
+	switch {
+	case reused:
 		return codeReused
+	case conflict:
+		return outbox.CodeConflict
 	}
 	return ""
 }
@@ -161,15 +166,19 @@ func abstract(rec *outbox.Record) record {
 			r.exposure, r.age = tokenNumber(e.Claim), stepsSince(e.At)
 		}
 	}
-	if rec.Last != nil {
-		if rec.Last.Code == codeReused {
-			r.reused = uint8(rec.Last.N)
-		}
+	if l := rec.Last; l != nil && l.N > 0 {
+		r.last, r.reused, r.conflict, r.open = uint8(l.N), l.Code == codeReused, l.Code == outbox.CodeConflict, uint8(l.Unanswered)
+	}
+	if !rec.State.Waiting() {
+		r.last, r.reused, r.conflict, r.open = 0, false, false, 0
 	}
 	if res := rec.Result; res != nil {
 		r.because, r.byOther, r.clean = reasonNumber(res.Reason), res.ByOther, res.Clean
 		r.evidence = rec.State.Waiting() && res.Status >= 200 && res.Status < 300
-		r.conflict, r.barred = res.Code == outbox.CodeConflict, res.Code == wire.CodeForbidden
+		r.barred = res.Code == wire.CodeForbidden
+		if !rec.State.Waiting() {
+			r.conflict = res.Code == outbox.CodeConflict
+		}
 	}
 	return r.settled()
 }
@@ -177,7 +186,7 @@ func abstract(rec *outbox.Record) record {
 // settled drops what cannot matter any more of an operation that is over.
 func (r record) settled() record {
 	if r.state != 0 && r.state.state().Final() {
-		r.age, r.reused, r.attempts, r.because = 0, 0, 0, 0
+		r.age, r.attempts, r.because = 0, 0, 0
 		if r.exposure != 0 {
 			r.exposure = ownerless
 		}
@@ -191,5 +200,16 @@ func (r *record) waiting() bool { return r.state != 0 && r.state.state().Waiting
 func (r *record) unfinished() bool {
 	return r.state != 0 && (r.state.state().Waiting() || r.state.state().Parked())
 }
+
+// unanswered is the last attempt before the present one after which a request may still have been under way.
+func (r *record) unanswered() uint8 {
+	if r.last != r.attempts-1 {
+		return r.attempts - 1 // nobody saved what came of it
+	}
+	return r.open
+}
+
+// counted reports whether the attempts are all that were made.
+func (r *record) counted() bool { return !r.suspect && r.exposure != 0 && r.exposure < ownerless }
 
 func (r *record) neverSent() bool { return r.exposure == 0 && !r.suspect }

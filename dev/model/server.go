@@ -182,8 +182,11 @@ func (m *model) read(s *state, o int) wish {
 	case transition:
 		return [...]wish{open: wishOpen, done: wishFulfilled, gone: wishImpossible}[s.status[op.resource]]
 	case put:
-		if s.status[op.resource] == uint8(o)+1 {
+		switch {
+		case s.status[op.resource] == uint8(o)+1:
 			return wishFulfilled
+		case s.over[o]:
+			return wishLapsed
 		}
 		return wishOpen
 	case booking:
@@ -245,6 +248,9 @@ func (m *model) tick(s *state) {
 			}
 			if t.surprised > 0 {
 				older(&t.surprised, overTime+1)
+			}
+			if t.taken > 0 {
+				older(&t.taken, overTime+1)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func TestRecordsComeBack(t *testing.T) {
 	o := &op{kind: booking}
 	for _, r := range []record{
 		{state: 1, gen: 1},
-		{state: 2, gen: 2, attempts: 3, claim: 4, claimAge: 1, exposure: 4, age: 2, reused: 3},
+		{state: 2, gen: 2, attempts: 3, claim: 4, claimAge: 1, exposure: 4, age: 2, last: 3, reused: true, open: 2},
 		{state: 2, gen: 1, attempts: 1, exposure: ownerless, age: 3, suspect: true, evidence: true},
 		{state: 2, gen: 1, exposure: renewed},
 		{state: 3, gen: 1, exposure: ownerless, byOther: true},

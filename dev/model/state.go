@@ -40,10 +40,10 @@ type state struct {
 	keys     [maxOps][maxKeys]key
 	status   [maxOps]uint8 // of the resources
 	invalid  [maxOps]bool  // what the operation asks for was right once, and is not any more
+	over     [maxOps]bool  // what the operation asks for would have ended by now
 	forgot   [maxOps]bool  // ghost: Flavoso has forgotten a held answer to one of the key's requests
 
 	mixed   [maxOps]bool  // ghost: the next key was taken when the request that was waited for was over
-	waited  [maxOps]bool  // ghost: it was called rejected after a wait
 	effects [maxOps]uint8 // ghost: what an operation has really changed, counted up to 3
 	bare    [maxOps]uint8 // ghost: how many of them no held answer tells of (F9, F10)
 }
@@ -73,8 +73,16 @@ type try struct {
 	answer answer
 	ruling ruling
 
-	surprised uint8 // since the first surprising refusal, plus one; 0 = none
+	memory
+}
+
+// memory is what a process remembers of an operation's surprising refusals.
+type memory struct {
+	surprised uint8 // since the first, or since a later one that told of a later open request of its own, plus one; 0 = none
 	surprises uint8 // how many
+	counted   uint8 // the latest attempt that the wait counts in
+	taken     uint8 // since when, without a break, the key was found taken, plus one; 0 = it was not
+	gen       uint8 // the key's generation that all this is about
 }
 
 // request is a write somewhere between a client and Flavoso's end of it.

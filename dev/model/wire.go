@@ -54,7 +54,9 @@ func exchange(c class, replayed bool) wire.Exchange {
 	case inProgress:
 		problem(http.StatusConflict, wire.CodeInProgress)
 	case conflict:
-		problem(http.StatusConflict, wire.CodeConflict)
+		if problem(http.StatusConflict, wire.CodeConflict); replayed {
+			problem(http.StatusNotFound, wire.CodeNotFound) // a conflict is never held (F10)
+		}
 	case keyReused:
 		problem(http.StatusUnprocessableEntity, wire.CodeKeyReused)
 	case refused:

@@ -47,13 +47,16 @@ func (d *Dispatcher) attempt(p *place, rec outbox.Record, asked asked) {
 		now := d.cfg.Now()
 		d.settle(ctx, rec, outbox.Settlement{ID: rec.ID, Claim: rec.Claim.Token, Now: now, To: outbox.Queued,
 			Due:  now.Add(afterPanic),
-			Last: &outbox.Attempt{N: rec.Attempts, Start: asked.at, End: now, Err: "the attempt panicked"}})
+			Last: &outbox.Attempt{N: rec.Attempts, Start: asked.at, End: now, Err: "the attempt panicked", Unanswered: rec.Attempts}})
 	}()
 	ctx = d.cfg.Observer.attemptStart(ctx, &rec)
 	t := &try{d: d, c: p.conn, rec: &rec, start: asked.at, asked: asked.Now,
 		clean: !rec.Suspect && rec.Exposure != nil && rec.Exposure.Claim == rec.Claim.Token}
 	s := t.run(ctx)
 	s.ID, s.Claim, s.Now = rec.ID, rec.Claim.Token, d.cfg.Now()
+	if s.Last != nil {
+		s.Last.Unanswered = t.unansweredAfter()
+	}
 	finished = true
 	d.leave(p)
 	d.settle(ctx, rec, s)
@@ -84,6 +87,8 @@ type try struct {
 	asked time.Time // the wall clock then
 	// clean says that no earlier attempt can have reached Flavoso.
 	clean bool
+	// open says that a request may still be under way after this attempt: its own, or one that it heard of.
+	open bool
 }
 
 func (t *try) run(ctx context.Context) outbox.Settlement {
@@ -97,7 +102,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 			"this version does not know the call "+rec.Kind+"; a newer one may have saved it")})
 	}
 	if until := d.paused(c); !until.IsZero() {
-		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: until})
+		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: until, Last: t.givenBack()})
 	}
 	if t.clean && !d.shared && d.timeOver(rec) {
 		return t.unsent(outbox.Settlement{To: outbox.Expired, Result: t.reason(outbox.ReasonExpired, "")})
@@ -112,7 +117,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 		return t.noToken("the token source gave no token")
 	}
 	if t.stale() {
-		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now()})
+		return t.unsent(outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now(), Last: t.givenBack()})
 	}
 	x := d.cfg.Sender.SendGated(ctx, rec.Request, rec.WireKey, token, func() bool { return !t.stale() })
 	switch {
@@ -126,6 +131,7 @@ func (t *try) run(ctx context.Context) outbox.Settlement {
 		return t.unsent(outbox.Settlement{To: outbox.Blocked, Result: t.reason("unsendable", x.Err.Error())})
 	}
 	v := d.judge(c, rec.Lane, x, wire.Facts{Clean: t.clean})
+	t.open = !x.NeverSent && !over(v)
 	if v.Authored {
 		d.foreign.forget(rec.ID)
 	}
@@ -201,7 +207,7 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(delay), Last: last}
 
 	case wire.Conflict:
-		if t.clean {
+		if t.clean || t.onlyAnswer(v) {
 			return t.rejected(x, v, last)
 		}
 		return t.readThenJudge(ctx, x, v, last)
@@ -219,6 +225,9 @@ func (t *try) decide(ctx context.Context, x wire.Exchange, v wire.Verdict, token
 		case f.Wish == Fulfilled:
 			r := t.found("by_other", f)
 			r.ByOther, r.RequestID = true, v.RequestID
+			if !t.clean && !t.wasTaken() { // an earlier attempt may have done it before somebody else had the key
+				r.ByOther, r.Reason = false, "read_back"
+			}
 			return t.final(outbox.Settlement{To: outbox.Succeeded, Last: last, Result: r})
 		case f.Wish == Unreadable:
 			return t.again(outbox.Settlement{Last: last})
@@ -366,6 +375,16 @@ func (t *try) noToken(why string) outbox.Settlement {
 	last := t.last(why)
 	last.NeverSent = true
 	return t.again(t.unsent(outbox.Settlement{Last: last}))
+}
+
+// givenBack is an attempt whose claim came to nothing; nil where none before it matters any more.
+func (t *try) givenBack() *outbox.Attempt {
+	if t.clean {
+		return nil
+	}
+	last := t.last("given back before it was sent")
+	last.NeverSent = true
+	return last
 }
 
 // last is an attempt that got no answer.

@@ -83,8 +83,8 @@ func TestRunsCountFromTheFirst(t *testing.T) {
 	second := r.met("a")
 	require.Equal(t, first.since, second.since)
 	require.Equal(t, 2, second.count)
-	require.Equal(t, 2, r.count("a"))
-	require.Zero(t, r.count("b"))
+	require.Equal(t, 2, r.get("a").count)
+	require.Zero(t, r.get("b").count)
 	r.forget("a")
 	require.Equal(t, 1, r.met("a").count)
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
 )
@@ -46,5 +47,8 @@ type Finding struct {
 	Wish     Wish
 	Body     []byte // the resource as it is now, in the form the call itself answers with; nil when there is none
 	Resource string // its id
-	Note     string // who or what decided, for people
+	// Until is when what the operation asks for ends by itself and stops showing. An Open that is found later than
+	// that does not tell whether it had come true. Zero = it stays.
+	Until time.Time
+	Note  string // who or what decided, for people
 }

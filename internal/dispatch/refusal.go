@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/wire"
@@ -11,14 +12,8 @@ import (
 // What a refusal says of an operation that was tried before: an earlier attempt may have been done, or may still
 // be running.
 
-const (
-	// secondLook is how long after a surprising refusal what is not repeat-safe is looked for again: the
-	// request that explains it may still be running. Each further look waits twice as long.
-	secondLook = 10 * time.Second
-	// leaseOver is when such a request is over for certain: what Flavoso aborted holds its key for two
-	// minutes (F9).
-	leaseOver = 2*time.Minute + 30*time.Second
-)
+// lapseSlack is how much the clocks of two servers may differ when one says that a moment is over.
+const lapseSlack = time.Minute
 
 // readThenJudge decides a refusal that an earlier attempt of this very operation may have caused.
 func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
@@ -45,27 +40,56 @@ func (t *try) readThenJudge(ctx context.Context, x wire.Exchange, v wire.Verdict
 		if wait := t.surprised(v); wait > 0 {
 			return t.lookAgain(wait, last)
 		}
+		if t.lapsed(f) {
+			// It may have been done, and nothing will ever tell. There is nothing to decide about it either, for which
+			// its lane would have to be held.
+			r := t.result(x, v)
+			r.Reason, r.Note = "lapsed", "what it asked for was over before Flavoso's answer was heard"
+			return t.final(outbox.Settlement{To: outbox.Abandoned, Last: last, Result: r})
+		}
 	}
 	return t.rejected(x, v, last)
 }
 
-// refusedNow settles a refusal that was not held from before. It is about now: an earlier attempt may have been
-// done while it was still allowed, if nothing but its own answer tells. What a key protects and nothing can read
-// back stays refused: for that an effect behind an answer that Flavoso does not hold (F10) would be needed.
+// refusedNow settles a refusal of the request itself. It is about now, or about the first attempt that was refused: an
+// earlier one may have been done while it was still allowed, if nothing but its own answer tells. What a key protects
+// and nothing can read back stays refused: for that an effect behind an answer that Flavoso does not hold (F10) would
+// be needed.
 func (t *try) refusedNow(ctx context.Context, x wire.Exchange, v wire.Verdict, last *outbox.Attempt) outbox.Settlement {
 	switch {
-	case t.clean || v.Replayed:
+	case t.clean || t.onlyAnswer(v):
 	case t.d.cfg.Policy.CanFind(t.rec), t.rec.WireKey == "", t.d.pastWindow(ctx, t.c, t.rec):
 		return t.readThenJudge(ctx, x, v, last)
 	}
 	return t.rejected(x, v, last)
 }
 
+// onlyAnswer reports whether v is the held answer to the one attempt that was made before, under a key that nobody
+// else makes: it says what became of everything that was sent.
+func (t *try) onlyAnswer(v wire.Verdict) bool {
+	return v.Replayed && t.rec.Attempts == 2 && t.counted() && !t.rec.KeyDerived
+}
+
+// counted reports whether the attempts of the record are all that were made: not in a copy, nor after somebody had it
+// sent again.
+func (t *try) counted() bool {
+	return !t.rec.Suspect && t.rec.Exposure != nil && t.rec.Exposure.Claim != ""
+}
+
+// lapsed reports whether what was not found may have come true and be over by now.
+func (t *try) lapsed(f Finding) bool {
+	if f.Until.IsZero() {
+		return false
+	}
+	now := t.d.clock.now()
+	return now.IsZero() || f.Until.Before(now.Add(lapseSlack))
+}
+
 // differs settles an operation that must not be done twice and whose place something else has: that is shown.
 //
 // What is there may be older than an earlier request of this operation that is still running.
 func (t *try) differs(f Finding, last *outbox.Attempt) outbox.Settlement {
-	if wait := t.ownMayStillRun(); wait > 0 {
+	if wait := t.ownMayStillRun(""); wait > 0 {
 		return t.lookAgain(wait, last)
 	}
 	r := t.found("differs", f)
@@ -73,44 +97,29 @@ func (t *try) differs(f Finding, last *outbox.Attempt) outbox.Settlement {
 	return t.final(outbox.Settlement{To: outbox.Rejected, Result: r, Last: last})
 }
 
-// surprised returns how long to wait before looking again after a refusal that an unfinished request could
-// explain, or that says nothing about one; 0 = that request is over by now. The time since the first surprise
-// decides, so that looks which Wake made early do not count as waiting.
-func (t *try) surprised(v wire.Verdict) time.Duration {
+// over reports whether the request that v answers is over, so that nothing can come of it any more. Of another one
+// that runs InProgress tells, and a gateway may have answered in the place of one that goes on.
+func over(v wire.Verdict) bool {
+	return v.Authored && v.Class != wire.InProgress && v.Status != http.StatusBadGateway && v.Status != http.StatusGatewayTimeout
+}
+
+// unanswered returns the number of the latest attempt before this one after which a request may still have been under
+// way; 0 = there is none. What nobody saved the end of is one.
+func (t *try) unanswered() int {
+	last := t.rec.Last
 	switch {
-	case v.Class == wire.Forbidden: // decided before the key is looked at (D10)
-		return t.ownMayStillRun()
-	case t.rec.RepeatSafe || v.Code != wire.CodeConflict && v.Code != wire.CodeKeyReused:
+	case t.clean:
 		return 0
+	case last == nil || last.N != t.rec.Attempts-1:
+		return t.rec.Attempts - 1
 	}
-	return t.mayStillRun()
+	return last.Unanswered
 }
 
-// ownMayStillRun is mayStillRun for this operation's own earlier requests; one that was answered is over.
-func (t *try) ownMayStillRun() time.Duration {
-	last := t.rec.Last
-	if t.clean || last != nil && last.N == 1 && t.rec.Attempts == 2 && last.RequestID != "" && last.Code != wire.CodeInProgress {
-		return 0
+// unansweredAfter is unanswered for the attempt that comes next.
+func (t *try) unansweredAfter() int {
+	if t.open {
+		return t.rec.Attempts
 	}
-	return t.mayStillRun()
-}
-
-// mayStillRun returns how long to wait before looking again while an earlier request, under whatever key leads to
-// the same, may still be running.
-func (t *try) mayStillRun() time.Duration {
-	waited := time.Since(t.d.surprises.met(t.rec.ID).since)
-	return max(min(leaseOver-waited, max(secondLook, waited)), 0)
-}
-
-func (t *try) lookAgain(wait time.Duration, last *outbox.Attempt) outbox.Settlement {
-	return outbox.Settlement{To: outbox.Queued, Due: t.d.cfg.Now().Add(wait), Last: last}
-}
-
-// wasTaken reports whether every attempt so far found the key taken: what is there was somebody else's doing.
-func (t *try) wasTaken() bool {
-	last := t.rec.Last
-	if last == nil || last.Code != wire.CodeKeyReused {
-		return false
-	}
-	return last.N == 1 && t.rec.Attempts == 2 || t.d.surprises.count(t.rec.ID) == t.rec.Attempts-1
+	return t.unanswered()
 }

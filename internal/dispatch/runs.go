@@ -15,9 +15,10 @@ type runs struct {
 }
 
 type run struct {
-	since time.Time // of the first, with its monotonic reading
-	last  time.Time
-	count int
+	since    time.Time // of the first, with its monotonic reading
+	last     time.Time
+	count    int
+	surprise surprise // see surprises; zero elsewhere
 }
 
 const (
@@ -29,6 +30,11 @@ const (
 
 // met notes one more.
 func (r *runs) met(id string) run {
+	return r.note(id, func(*run) {})
+}
+
+// note notes one more, before which apply sees to the run: of a new one, only when it began is known.
+func (r *runs) note(id string, apply func(*run)) run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
@@ -39,6 +45,7 @@ func (r *runs) met(id string) run {
 	if !ok {
 		at.since = now
 	}
+	apply(&at)
 	at.count++
 	at.last = now
 	r.byID[id] = at
@@ -49,11 +56,11 @@ func (r *runs) met(id string) run {
 	return at
 }
 
-// count returns how many there were.
-func (r *runs) count(id string) int {
+// get returns the run as it is; zero = there is none.
+func (r *runs) get(id string) run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.byID[id].count
+	return r.byID[id]
 }
 
 // forget ends the run.

@@ -24,6 +24,6 @@ func TestRunsForgetWhatIsNotMetAnyMore(t *testing.T) {
 		require.Less(t, len(r.byID), 16_000)
 		require.Equal(t, 50, r.met("goes on").count)
 		r.forget("goes on")
-		require.Zero(t, r.count("goes on"))
+		require.Zero(t, r.get("goes on"))
 	})
 }
