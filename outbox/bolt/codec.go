@@ -136,7 +136,8 @@ func (d *decoder) take(n uint64) []byte {
 	return b
 }
 
-func (d *decoder) str() string { return string(d.take(d.uint())) }
+func (d *decoder) str() string  { return string(d.text()) }
+func (d *decoder) text() []byte { return d.take(d.uint()) }
 
 func (d *decoder) fixed() uint64 {
 	b := d.take(8)
@@ -394,6 +395,36 @@ func decodeProgress(key, v []byte, r *entry) error {
 		r.Result = s
 	}
 	return d.err
+}
+
+// decodeClaim reads no more of the mutable part than whose it is: its suspicion line and the claim's token, which
+// aliases v and is empty when it is not claimed.
+func decodeClaim(key, v []byte) (line uint64, token []byte, err error) {
+	p, err := openFrame(tagProgress, key, v)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(p) == 0 {
+		return 0, nil, errFrame
+	}
+	d := decoder{b: p[1:]}
+	line = d.uint()
+	d.uint() // commit
+	d.text() // ID
+	d.time() // Created
+	d.int()  // size
+	d.uint() // Generation
+	d.time() // Due
+	for range 5 {
+		d.uint() // dueSeq, Attempts, Revision, Acked, OutcomeSeq
+	}
+	d.time() // Finished
+	d.text() // SupersededBy
+	var suspect, claimed bool
+	if d.flags(&suspect, &claimed); claimed {
+		token = d.text()
+	}
+	return line, token, d.err
 }
 
 func encodeTombstone(key []byte, t *outbox.Tombstone) []byte {

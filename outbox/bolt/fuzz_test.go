@@ -85,7 +85,11 @@ func FuzzValues(f *testing.F) {
 			framed := e.finishFrame(key)
 			var r entry
 			_ = decodeRequest(key, framed, &r.Record)
-			_ = decodeProgress(key, framed, &r)
+			err := decodeProgress(key, framed, &r)
+			line, token, cerr := decodeClaim(key, framed)
+			if err == nil && (cerr != nil || line != r.line || string(token) != r.Claim.Token) {
+				t.Fatalf("claim %q of line %d is read as %q of %d, %v", r.Claim.Token, r.line, token, line, cerr)
+			}
 			_, _ = decodeHeader(framed)
 			_, _ = decodeCounts(key, framed)
 			_, _, _, _ = outcomeOf(key, framed)

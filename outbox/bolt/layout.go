@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -23,7 +24,8 @@ import (
 //	body     seq                           bodies of results
 //	buffer   commit                        changes of the index that are not in it yet (see buffer.go)
 //	index    l connection seq              progress of waiting and parked records
-//	         n connection lane seq         unfinished records; the first of a lane is its head → state
+//	         n connection lane seq         unfinished records; the first of a lane is its head → a state that is
+//	                                       parked when the record is
 //	         h connection lane             holds back the next head of a lane → time
 //	         d connection due dueSeq       lane heads that wait → seq
 //	         i id                          → seq, connection
@@ -115,6 +117,9 @@ func checkText(name, s string) error {
 // appendText appends s so that byte order of keys is the order of the strings and no string's form is a
 // prefix of another's.
 func appendText(b []byte, s string) []byte {
+	if strings.IndexByte(s, 0) < 0 {
+		return append(append(b, s...), 0, 1)
+	}
 	for i := 0; i < len(s); i++ {
 		b = append(b, s[i])
 		if s[i] == 0 {
@@ -133,6 +138,9 @@ func afterText(s string) []byte {
 
 // cutText undoes appendText and returns what follows.
 func cutText(b []byte) (s string, rest []byte, ok bool) {
+	if i := bytes.IndexByte(b, 0); i >= 0 && i+1 < len(b) && b[i+1] == 1 {
+		return string(b[:i]), b[i+2:], true
+	}
 	var out []byte
 	for i := 0; i+1 < len(b); i++ {
 		if b[i] != 0 {
@@ -173,7 +181,7 @@ func cutTime(b []byte) (time.Time, []byte, bool) {
 
 func appendSeq(b []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(b, seq) }
 
-func seqKey(seq uint64) []byte { return appendSeq(nil, seq) }
+func seqKey(seq uint64) []byte { return appendSeq(make([]byte, 0, 8), seq) }
 
 func lastSeq(key []byte) uint64 {
 	if len(key) < 8 {
@@ -182,27 +190,32 @@ func lastSeq(key []byte) uint64 {
 	return binary.BigEndian.Uint64(key[len(key)-8:])
 }
 
-func liveKey(connection string, seq uint64) []byte {
-	return appendSeq(appendText(nil, connection), seq)
-}
+// newText begins a key with a string, with room for n bytes more.
+func newText(s string, n int) []byte { return appendText(make([]byte, 0, len(s)+2+n), s) }
 
-func lanePrefix(connection, lane string) []byte { return appendText(appendText(nil, connection), lane) }
+func liveKey(connection string, seq uint64) []byte { return appendSeq(newText(connection, 8), seq) }
+
+func lanePrefix(connection, lane string) []byte {
+	return appendText(newText(connection, len(lane)+2+8), lane)
+}
 
 func laneKey(connection, lane string, seq uint64) []byte {
 	return appendSeq(lanePrefix(connection, lane), seq)
 }
 
 func dueKey(connection string, due time.Time, dueSeq uint64) []byte {
-	return appendSeq(appendTime(appendText(nil, connection), due), dueSeq)
+	return appendSeq(appendTime(newText(connection, 16), due), dueSeq)
 }
 
-func nameKey(connection, name string) []byte { return append(appendText(nil, connection), name...) }
+func nameKey(connection, name string) []byte { return append(newText(connection, len(name)), name...) }
 
 // source is a bucket of a transaction, opened when it is first needed: most transactions need few of them.
 type source struct {
 	tx   *bbolt.Tx
 	name string
 	b    *bbolt.Bucket
+	at   *bbolt.Cursor // looks things up: bbolt's Get makes a cursor, and its stack, for each
+	key  []byte        // room for a key that is looked up
 }
 
 // bucket panics where the bucket is missing, as bbolt does on damaged pages; see guard.
@@ -216,6 +229,16 @@ func (s *source) bucket() *bbolt.Bucket {
 		}
 	}
 	return s.b
+}
+
+func (s *source) get(k []byte) []byte {
+	if s.at == nil {
+		s.at = s.bucket().Cursor()
+	}
+	if at, v := s.at.Seek(k); bytes.Equal(at, k) {
+		return v
+	}
+	return nil
 }
 
 // table is one kind of entries in a transaction.
@@ -266,14 +289,23 @@ func (t table) key(k []byte) []byte {
 	return append(append(make([]byte, 0, len(k)+1), t.letter), k...)
 }
 
+// look is key for what is only looked up: it lasts until the next one.
+func (t table) look(k []byte) []byte {
+	if t.letter == 0 {
+		return k
+	}
+	t.source.key = append(append(t.source.key[:0], t.letter), k...)
+	return t.source.key
+}
+
 func (t table) get(k []byte) []byte {
-	k = t.key(k)
+	k = t.look(k)
 	if c := t.buffered(); c != nil {
 		if i, there := c.search(k); there {
 			return c.list[i].value
 		}
 	}
-	return t.source.bucket().Get(k)
+	return t.source.get(k)
 }
 
 func (t table) put(k, v []byte, commit uint64) error {
@@ -294,9 +326,7 @@ func (t table) delete(k []byte, commit uint64) error {
 
 func (t table) cursor() *cursor {
 	c := &cursor{t: t, c: t.source.bucket().Cursor()}
-	if b := t.buffered(); b != nil {
-		c.changes = b.list
-	}
+	c.renew()
 	return c
 }
 
@@ -308,6 +338,13 @@ type cursor struct {
 	k, v    []byte // where the bucket's cursor stands
 	changes []*change
 	i       int // the change that comes next
+}
+
+// renew lets the cursor see the entries as they are now. It has to be moved to a place next.
+func (c *cursor) renew() {
+	if b := c.t.buffered(); b != nil {
+		c.changes = b.list
+	}
 }
 
 // change returns the change at the cursor; nil = the bucket's entry comes first.
@@ -358,7 +395,7 @@ func (c *cursor) strip(k, v []byte) ([]byte, []byte) {
 }
 
 func (c *cursor) seek(k []byte) ([]byte, []byte) {
-	k = c.t.key(k)
+	k = c.t.look(k)
 	c.k, c.v = c.c.Seek(k)
 	if len(c.changes) > 0 {
 		c.i, _ = (&changes{list: c.changes}).search(k)
@@ -375,7 +412,7 @@ func (c *cursor) next() ([]byte, []byte) {
 
 // before returns the last entry that is smaller than k. The cursor is not to be moved afterwards.
 func (c *cursor) before(k []byte) ([]byte, []byte) {
-	k = c.t.key(k)
+	k = c.t.look(k)
 	var tk, tv []byte
 	if at, _ := c.c.Seek(k); at == nil {
 		tk, tv = c.c.Last()

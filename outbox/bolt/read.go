@@ -20,10 +20,10 @@ func (t *reader) nextDue(s outbox.Scope) (time.Time, bool) {
 // claimed reports whether somebody works on a head. Claimed heads keep their place in the index; the
 // stored claim tells them.
 func (t *reader) claimed(h dueHead) bool {
-	var r entry
 	key := liveKey(h.connection, h.seq)
-	t.fail(decodeProgress(key, t.b[bLive].get(key), &r))
-	return t.claimHolds(&r)
+	line, token, err := decodeClaim(key, t.b[bLive].get(key))
+	t.fail(err)
+	return len(token) > 0 && t.holdsClaim(line, string(token))
 }
 
 // oldest returns when the oldest waiting record was accepted. Finished records are in another bucket, so

@@ -20,6 +20,8 @@ type reader struct {
 	instance string
 	err      error // the first storage error or damage; a wave is rolled back then
 	visited  int   // entries that List looked at
+
+	lookedForHolds, anyHolds bool // see noHolds
 }
 
 // newReader begins a transaction. f, the file's handle, may have its write buffer in memory; nil = the file has
@@ -68,18 +70,11 @@ func (t *reader) find(id string, bodies bool) *entry {
 // no memory of the transaction.
 func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 	r := &entry{}
+	r.Connection = connection
+	t.loadProgress(r, seq)
 	key := seqKey(seq)
-	progressKey := liveKey(connection, seq)
-	v := t.b[bLive].get(progressKey)
-	if v == nil {
-		progressKey = key
-		v = t.b[bDone].get(key)
-	}
-	t.fail(decodeProgress(progressKey, v, r))
-	generation := r.Generation
 	t.fail(decodeRequest(key, t.b[bRequest].get(key), &r.Record))
-	r.Seq, r.Generation = seq, generation
-	r.WireKey = outbox.WireKey(r.Key, generation)
+	r.WireKey = outbox.WireKey(r.Key, r.Generation)
 	if bodies {
 		r.Request.Body, r.Sealed = clone(r.Request.Body), clone(r.Sealed)
 	} else {
@@ -90,18 +85,34 @@ func (t *reader) load(seq uint64, connection string, bodies bool) *entry {
 		t.fail(err)
 		r.Result.Body = append([]byte{}, body...)
 	}
+	return r
+}
+
+// loadProgress fills in the mutable part of a record of r.Connection: all that its place in the lane needs.
+func (t *reader) loadProgress(r *entry, seq uint64) {
+	r.Seq = seq
+	key := liveKey(r.Connection, seq)
+	v := t.b[bLive].get(key)
+	if v == nil {
+		key = seqKey(seq)
+		v = t.b[bDone].get(key)
+	}
+	t.fail(decodeProgress(key, v, r))
 	if !t.claimHolds(r) {
 		r.Claim = outbox.Claim{}
 	}
 	if r.line < t.h.line && r.Unfinished() {
 		r.ApplySuspect()
 	}
-	return r
 }
 
 // claimHolds reports whether r has a claim of this engine that no salvage has ended.
 func (t *reader) claimHolds(r *entry) bool {
-	return r.Claimed() && strings.HasPrefix(r.Claim.Token, t.instance) && r.line >= t.h.line
+	return r.Claimed() && t.holdsClaim(r.line, r.Claim.Token)
+}
+
+func (t *reader) holdsClaim(line uint64, token string) bool {
+	return strings.HasPrefix(token, t.instance) && line >= t.h.line
 }
 
 // fail notes the first error of the transaction.

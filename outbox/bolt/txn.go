@@ -16,6 +16,7 @@ type txn struct {
 	reader
 	tokens *tokens
 	totals map[string]*counts
+	heads  *cursor // looks up heads of lanes
 	dirty  bool
 	thin   bool // the disk is full: everything is done in the smallest way, results without their bodies
 }
@@ -97,7 +98,11 @@ func (t *txn) countHeld(connection string, n int64) {
 // head returns the seq and state of a lane's first unfinished record; 0 = the lane is empty.
 func (t *txn) head(connection, lane string) (uint64, outbox.State) {
 	prefix := lanePrefix(connection, lane)
-	k, v := t.b[bLane].cursor().seek(prefix)
+	if t.heads == nil {
+		t.heads = t.b[bLane].cursor()
+	}
+	t.heads.renew()
+	k, v := t.heads.seek(prefix)
 	if k == nil || !bytes.HasPrefix(k, prefix) {
 		return 0, ""
 	}
@@ -124,8 +129,20 @@ func (t *txn) last(connection, lane string) uint64 {
 	return lastSeq(k)
 }
 
+// noHolds reports that no lane is held back, or was: most files have no hold at most times.
+func (t *reader) noHolds() bool {
+	if !t.lookedForHolds {
+		k, _ := t.b[bHold].cursor().first()
+		t.lookedForHolds, t.anyHolds = true, k != nil
+	}
+	return !t.anyHolds
+}
+
 // holds reports whether any lane of the connection is held back, or was.
 func (t *reader) holds(connection string) bool {
+	if t.noHolds() {
+		return false
+	}
 	prefix := appendText(nil, connection)
 	k, _ := t.b[bHold].cursor().seek(prefix)
 	return hasPrefix(k, prefix)
@@ -137,6 +154,9 @@ func (t *reader) held(r *entry, now time.Time) bool {
 }
 
 func (t *reader) hold(connection, lane string) time.Time {
+	if t.noHolds() {
+		return time.Time{}
+	}
 	key := lanePrefix(connection, lane)
 	v := t.b[bHold].get(key)
 	if v == nil {
@@ -156,6 +176,7 @@ func (t *txn) setHold(connection, lane string, until time.Time) {
 	e := newFrame(tagHold, 16)
 	e.time(until)
 	t.put(bHold, key, e.finishFrame(key))
+	t.anyHolds = true
 }
 
 // insert saves a new record as the last of its lane, and maybe its head.
@@ -253,7 +274,7 @@ func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) 
 		t.unplace(r, before.Due)
 	}
 	if r.Unfinished() {
-		if r.State != before.State {
+		if r.State.Parked() != before.State.Parked() { // all that is asked of a head's state
 			t.putLane(r)
 		}
 		if wasHead == r.Seq {
@@ -291,7 +312,9 @@ func (t *txn) change(r *entry, now time.Time, apply func(*outbox.Record) error) 
 
 // redue gives the head of a lane another due time.
 func (t *txn) redue(seq uint64, connection, lane string, due func(r *entry, hold time.Time)) {
-	head := t.load(seq, connection, true)
+	head := &entry{}
+	head.Connection = connection
+	t.loadProgress(head, seq)
 	if !head.State.Waiting() {
 		return
 	}
@@ -315,9 +338,10 @@ func (t *txn) moveOutcome(r *entry, outcome uint64, unacked bool) {
 		}
 		if r.OutcomeSeq != 0 {
 			key := seqKey(r.OutcomeSeq)
-			t.put(bOutcome, key, outcomeValue(key, r))
+			v := outcomeValue(key, r)
+			t.put(bOutcome, key, v)
 			if r.Unacked() {
-				t.put(bUnacked, key, outcomeValue(key, r))
+				t.put(bUnacked, key, v)
 			}
 		}
 	} else if unacked && !r.Unacked() {
