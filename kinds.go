@@ -17,6 +17,8 @@ type kind struct {
 	// unexpected reports a success that is not what was asked for: what was wanted and what it is; ""
 	// when it is. nil = a success is always what was asked for.
 	unexpected func(o Outcome) (want, got string)
+	// instead says what to call when the key stands for other content; "" = any other key will do.
+	instead string
 }
 
 // The kinds are saved with every operation: a name never changes its meaning.
@@ -41,13 +43,18 @@ const (
 )
 
 var kinds = map[string]kind{
-	kindOrderAccept:      {resource: true, reader: readOrder, judge: judgeAccept, unexpected: unexpectedAccept},
-	kindOrderAcknowledge: {resource: true, reader: readOrder, judge: judgeAcknowledge, unexpected: unexpectedAcknowledge},
-	kindOrderReject:      {resource: true, reader: readOrder, judge: judgeReject, unexpected: unexpectedReject},
-	kindOrderCancel:      {resource: true, reader: readOrder, judge: judgeCancel, unexpected: unexpectedCancel},
-	kindOrderStatus:      {resource: true, reader: readOrder, judge: judgeStatus, unexpected: unexpectedStatus},
-	kindOrderUpdate:      {resource: true, reader: readTarget, judge: judgeTarget},
-	kindBookingCreate:    {resource: true, reader: readBookings, judge: judgeBooking, unexpected: unexpectedBooking},
+	kindOrderAccept: {resource: true, reader: readOrder, judge: judgeAccept, unexpected: unexpectedAccept,
+		instead: "to change when an accepted order is ready use Orders.Update"},
+	kindOrderAcknowledge: {resource: true, reader: readOrder, judge: judgeAcknowledge, unexpected: unexpectedAcknowledge,
+		instead: "an order keeps the external_id that it was taken over with (F14)"},
+	kindOrderReject: {resource: true, reader: readOrder, judge: judgeReject, unexpected: unexpectedReject,
+		instead: "an order is rejected once, with the reason given first"},
+	kindOrderCancel: {resource: true, reader: readOrder, judge: judgeCancel, unexpected: unexpectedCancel,
+		instead: "an order is cancelled once, with the reason given first"},
+	kindOrderStatus: {resource: true, reader: readOrder, judge: judgeStatus, unexpected: unexpectedStatus},
+	kindOrderUpdate: {resource: true, reader: readTarget, judge: judgeTarget},
+	kindBookingCreate: {resource: true, reader: readBookings, judge: judgeBooking, unexpected: unexpectedBooking,
+		instead: "to change the booking use Bookings.Update, and for another booking another reference"},
 	kindBookingUpdate:    {resource: true, reader: readTarget, judge: judgeTarget},
 	kindBookingCancel:    moveKind(moveCancel),
 	kindBookingSeat:      moveKind(moveSeat),
