@@ -39,11 +39,7 @@ var lateCases = []rule{
 		hurried := func(first ...string) []string {
 			out, err := b.Claim(ctx, outbox.ClaimRequest{Mark: b.mark(), Limit: 9, DueBy: b.now.Add(3 * time.Hour), First: first})
 			b.ok(err, "Claim")
-			ids := []string{}
-			for _, r := range out {
-				ids = append(ids, r.ID)
-			}
-			return ids
+			return idsOf(out)
 		}
 		b.want(hurried(), []string{}, "ahead of its time")
 		b.want(hurried("a2"), []string{}, "ahead of its time, by its ID")

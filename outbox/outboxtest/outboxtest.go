@@ -28,13 +28,19 @@ type Storage struct {
 
 // Run runs the suite. fresh makes empty storage, and is called many times.
 func Run(t *testing.T, fresh func(t testing.TB) Storage) {
-	for _, c := range slices.Concat(cases, lateCases) {
+	for _, c := range slices.Concat(addingCases, claimingCases, decidingCases, keepingCases, readingCases, lateCases) {
 		t.Run(c.name, func(t *testing.T) {
 			s := fresh(t)
 			c.run(t, newBench(t, s))
 		})
 	}
 	t.Run("every step and reopen equals the model", func(t *testing.T) { runModel(t, fresh) })
+}
+
+// rule is a rule of the contract, with its test.
+type rule struct {
+	name string
+	run  func(*testing.T, *bench)
 }
 
 // bench is an engine under test with the helpers that the cases share.
@@ -140,8 +146,13 @@ func (b *bench) claim(limit int, firstIDs ...string) []outbox.Record {
 // claimIDs claims and returns the IDs in order.
 func (b *bench) claimIDs(limit int, firstIDs ...string) []string {
 	b.Helper()
+	return idsOf(b.claim(limit, firstIDs...))
+}
+
+// idsOf returns the IDs of records, in their order.
+func idsOf(recs []outbox.Record) []string {
 	ids := []string{}
-	for _, r := range b.claim(limit, firstIDs...) {
+	for _, r := range recs {
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -187,5 +198,22 @@ func (b *bench) signaled() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+func neverSent(s *outbox.Settlement) { s.NeverSent = true }
+
+// listIDs reads every page of a query.
+func listIDs(b *bench, q outbox.Query) []string {
+	b.Helper()
+	ids := []string{}
+	for {
+		p, err := b.List(ctx, q)
+		b.ok(err, "List")
+		ids = append(ids, idsOf(p.Records)...)
+		if p.Next == "" {
+			return ids
+		}
+		q.After = p.Next
 	}
 }
