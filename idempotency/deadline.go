@@ -18,8 +18,8 @@ type deadlineCtx struct {
 	timer *time.Timer
 }
 
-func withDeadline(parent context.Context, d time.Duration) *deadlineCtx {
-	return &deadlineCtx{Context: parent, deadline: time.Now().Add(d)}
+func withDeadline(parent context.Context, deadline time.Time) *deadlineCtx {
+	return &deadlineCtx{Context: parent, deadline: deadline}
 }
 
 func (c *deadlineCtx) Deadline() (time.Time, bool) { return c.deadline, true }

@@ -24,6 +24,8 @@ type execution struct {
 	cancel  context.CancelCauseFunc // of ctx
 	rec     recorder                // part of the execution, as body is: a short request must not cost many allocations
 	body    bodyReader              // what the handler reads
+	saving  deadlineCtx             // of the first attempt to save
+	stored  Result                  // what is to be saved
 
 	beat      sync.Mutex // held while a heartbeat runs
 	timer     *time.Timer
@@ -80,14 +82,14 @@ func (x *execution) run(next http.Handler, r *http.Request, body []byte) reply {
 	r2 := r.WithContext(ctx)
 	setBody(r2, &x.body, body)
 
-	returned, started := false, time.Now()
+	returned, started := false, x.m.clock()
 	defer func() {
 		if returned {
 			return
 		}
 		x.stopHeartbeat()
 		x.rec.close()
-		x.m.observe(Event{Kind: EventPanic, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
+		x.m.observe(Event{Kind: EventPanic, Operation: x.claim.Scope.Operation, Duration: since(started)})
 		x.abandon()
 	}()
 	next.ServeHTTP(&x.rec, r2)
@@ -96,7 +98,7 @@ func (x *execution) run(next http.Handler, r *http.Request, body []byte) reply {
 	ended := ctx.Err() != nil
 	x.stopHeartbeat()
 	x.rec.close()
-	x.m.observe(Event{Kind: EventRun, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
+	x.m.observe(Event{Kind: EventRun, Operation: x.claim.Scope.Operation, Duration: since(started)})
 	return x.settle(ended)
 }
 
@@ -109,7 +111,7 @@ func (x *execution) abandon() {
 	if mayHaveHappened {
 		err = x.markUncertain("the handler did not return")
 	} else {
-		err = x.save(func(ctx context.Context) error { return x.m.engine.Release(ctx, x.claim) })
+		err = x.save(step{to: release})
 	}
 	if err != nil && !errors.Is(err, ErrFinished) {
 		x.m.log(x, "idempotency.not_settled", err)
@@ -123,7 +125,29 @@ const (
 	fail
 	release
 	park
+	markEffect
 )
+
+// step is one step of the engine, as a value: a closure would be one more object of every request.
+type step struct {
+	to   action
+	note string // of park
+}
+
+func (x *execution) take(ctx context.Context, s step) error {
+	switch s.to {
+	case fail:
+		return x.m.engine.Fail(ctx, x.claim, x.stored)
+	case release:
+		return x.m.engine.Release(ctx, x.claim)
+	case park:
+		return x.m.engine.MarkUncertain(ctx, x.claim, s.note)
+	case markEffect:
+		return x.m.engine.MarkEffect(ctx, x.claim)
+	default:
+		return x.m.engine.Complete(ctx, x.claim, x.stored)
+	}
+}
 
 // classify says what becomes of the record (S13). What the handler said comes first, then its effect mark, then
 // Hold. ended: the handler's context was over before it returned.
@@ -151,8 +175,9 @@ func (x *execution) classify(ended bool, answer Result) (a action, said Outcome)
 }
 
 func (x *execution) settle(ended bool) reply {
-	answer, stored := x.rec.answer()
-	if stored.Omitted {
+	var answer Result
+	answer, x.stored = x.rec.answer()
+	if x.stored.Omitted {
 		x.m.observe(Event{Kind: EventOversize, Operation: x.claim.Scope.Operation})
 	}
 	ok := reply{result: answer, sent: x.rec.tooLate}
@@ -160,18 +185,13 @@ func (x *execution) settle(ended bool) reply {
 	var err error
 	switch act {
 	case complete, fail:
-		started := time.Now()
-		err = x.save(func(ctx context.Context) error {
-			if act == fail {
-				return x.m.engine.Fail(ctx, x.claim, stored)
-			}
-			return x.m.engine.Complete(ctx, x.claim, stored)
-		})
+		started := x.m.clock()
+		err = x.save(step{to: act})
 		if err == nil {
-			x.m.observe(Event{Kind: EventSave, Operation: x.claim.Scope.Operation, Duration: time.Since(started)})
+			x.m.observe(Event{Kind: EventSave, Operation: x.claim.Scope.Operation, Duration: since(started)})
 		}
 	case release:
-		err = x.save(func(ctx context.Context) error { return x.m.engine.Release(ctx, x.claim) })
+		err = x.save(step{to: release})
 	case park:
 		err = x.markUncertain("the handler could not tell whether the effect happened")
 		if said != Unknown { // its answer claims a failure that nobody can vouch for
@@ -209,7 +229,7 @@ func (x *execution) unknown(err error) reply {
 }
 
 func (x *execution) markUncertain(note string) error {
-	err := x.save(func(ctx context.Context) error { return x.m.engine.MarkUncertain(ctx, x.claim, note) })
+	err := x.save(step{to: park, note: note})
 	if err == nil {
 		x.m.observe(Event{Kind: EventUncertain, Operation: x.claim.Scope.Operation})
 		x.m.log(x, "idempotency.uncertain", nil, "note", note)
@@ -226,7 +246,7 @@ func (x *execution) spill() bool {
 	if freed {
 		return true // nothing of this answer is stored anyway
 	}
-	err := x.save(func(ctx context.Context) error { return x.m.engine.MarkEffect(ctx, x.claim) })
+	err := x.save(step{to: markEffect})
 	if err != nil && !errors.Is(err, ErrFinished) {
 		x.m.log(x, "idempotency.held_back", err)
 		return false
@@ -236,18 +256,23 @@ func (x *execution) spill() bool {
 }
 
 // save repeats a step until it succeeds, is refused, or Options.SaveTimeout is over. It does not depend on the client.
-func (x *execution) save(step func(context.Context) error) error {
+func (x *execution) save(s step) error {
 	began := time.Now()
-	err := x.attempt(x.Context, step)
+	err := x.attempt(x.Context, began, s)
 	if err == nil || isFinal(err) {
 		return err
 	}
+	return x.saveAgain(began, s, err)
+}
+
+// saveAgain goes on after a first attempt that has failed.
+func (x *execution) saveAgain(began time.Time, s step, err error) error {
 	ctx, cancel := context.WithDeadline(x.Context, began.Add(x.m.opts.SaveTimeout))
 	defer cancel()
 	first := true
 	return backoff.Retry(func() error {
 		if !first {
-			err = x.attempt(ctx, step)
+			err = x.attempt(ctx, time.Now(), s)
 		}
 		first = false
 		if isFinal(err) {
@@ -262,10 +287,14 @@ func isFinal(err error) bool {
 }
 
 // attempt makes one attempt; one that hangs leaves time for others.
-func (x *execution) attempt(ctx context.Context, step func(context.Context) error) error {
-	c := withDeadline(ctx, x.m.opts.SaveTimeout/3)
+func (x *execution) attempt(ctx context.Context, now time.Time, s step) error {
+	c := &x.saving
+	if c.Context != nil { // an engine may still have it
+		c = new(deadlineCtx)
+	}
+	c.Context, c.deadline = ctx, now.Add(x.m.opts.SaveTimeout/3)
 	defer c.stop()
-	err := step(c)
+	err := x.take(c, s)
 	if err != nil && !isFinal(err) {
 		x.m.observe(Event{Kind: EventEngineError, Operation: x.claim.Scope.Operation, Err: err})
 	}

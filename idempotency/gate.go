@@ -83,6 +83,23 @@ func NewGate(opts Options) (*Gate, error) {
 	return g, nil
 }
 
+// clock is the time where somebody wants to know how long things take. Looking at it is a good part of what a
+// short request costs.
+func (g *Gate) clock() time.Time {
+	if g.opts.Observe == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// since is the time since clock told began.
+func since(began time.Time) time.Duration {
+	if began.IsZero() {
+		return 0
+	}
+	return time.Since(began)
+}
+
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
@@ -187,7 +204,6 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Proble
 		size = min(r.ContentLength, 64<<10) + 1 // the last byte is for seeing the end
 	}
 	buf := make([]byte, 0, size)
-	var limit *http.MaxBytesError
 	for {
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -197,15 +213,20 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Proble
 			return nil, tooLarge(g.opts.MaxBody)
 		case err == io.EOF:
 			return buf, nil
-		case errors.As(err, &limit): // of an outer handler, and smaller than ours
-			return nil, tooLarge(limit.Limit)
 		case err != nil:
-			return nil, &Problem{Status: http.StatusBadRequest, Code: ProblemBodyIncomplete,
-				Detail: "The request body broke off.", Err: err}
+			return nil, brokenOff(err)
 		case len(buf) == cap(buf):
 			buf = slices.Grow(buf, len(buf))
 		}
 	}
+}
+
+func brokenOff(err error) *Problem {
+	var limit *http.MaxBytesError
+	if errors.As(err, &limit) { // of an outer handler, and smaller than ours
+		return tooLarge(limit.Limit)
+	}
+	return &Problem{Status: http.StatusBadRequest, Code: ProblemBodyIncomplete, Detail: "The request body broke off.", Err: err}
 }
 
 func tooLarge(limit int64) *Problem {

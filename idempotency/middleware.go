@@ -43,7 +43,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	base := context.WithoutCancel(r.Context())
 	began := time.Now()
-	res, err := m.claim(base, req)
+	res, err := m.claim(base, req, began)
 	if err == nil && res.Decision == InProgress && m.opts.OnDuplicate.wait > 0 {
 		res, began, err = m.await(r.Context(), req, res)
 	}
@@ -67,17 +67,19 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 
 // claim asks the engine. It does not follow the client's context: a claim that is committed while its client
 // leaves would block the key until the lease ends.
-func (m *middleware) claim(base context.Context, req ClaimRequest) (ClaimResult, error) {
-	ctx := withDeadline(base, m.opts.SaveTimeout)
+func (m *middleware) claim(base context.Context, req ClaimRequest, began time.Time) (ClaimResult, error) {
+	ctx := withDeadline(base, began.Add(m.opts.SaveTimeout))
 	defer ctx.stop()
-	began := time.Now()
 	res, err := m.engine.Claim(ctx, req)
+	e := Event{Kind: EventClaim, Operation: req.Scope.Operation, Decision: res.Decision, Err: err}
 	if err != nil {
-		m.observe(Event{Kind: EventEngineError, Operation: req.Scope.Operation, Duration: time.Since(began), Err: err})
-		return res, err
+		e.Kind, e.Decision = EventEngineError, ""
 	}
-	m.observe(Event{Kind: EventClaim, Operation: req.Scope.Operation, Decision: res.Decision, Duration: time.Since(began)})
-	return res, nil
+	if m.opts.Observe != nil {
+		e.Duration = time.Since(began)
+		m.opts.Observe(e)
+	}
+	return res, err
 }
 
 // await repeats the claim until something else than InProgress comes back. Asking the engine anew each time
@@ -96,7 +98,7 @@ func (m *middleware) await(ctx context.Context, req ClaimRequest, res ClaimResul
 		case <-timer.C:
 		}
 		began := time.Now()
-		next, err := m.claim(base, req)
+		next, err := m.claim(base, req, began)
 		if err != nil || next.Decision != InProgress {
 			return next, began, err
 		}
