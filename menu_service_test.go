@@ -21,6 +21,7 @@ func TestSupersedeSendsOnlyTheLastMenu(t *testing.T) {
 			_, err = s.Menu.Put(menu).WithSupersede().Enqueue(t.Context())
 			require.NoError(t, err)
 		}
+		synctest.Wait() // the first has been tried
 		menu.Categories[0].Name = "changed after the call was made"
 		require.Equal(t, 2, s.Status().Waiting, "the first was tried before it was known that nothing gets through")
 		refuse.Remove()
