@@ -37,12 +37,3 @@ func (r *Record) Check() error {
 	}
 	return nil
 }
-
-// Total returns the number of records kept, over all states.
-func (c Counts) Total() int {
-	n := 0
-	for _, v := range c.States {
-		n += v
-	}
-	return n
-}

@@ -158,7 +158,7 @@ type Mark struct {
 type ClaimRequest struct {
 	Scope
 	Mark
-	Limit int // at most so many records, one per lane
+	Limit int // at most so many records, one per lane; 0 = none
 	// PerConnection bounds how many records of one connection a claim takes, those of First included, so that
 	// a busy connection leaves places to others; 0 = no bound.
 	PerConnection int
@@ -305,6 +305,15 @@ type Counts struct {
 
 // Waiting returns the number of records that are queued or sent.
 func (c Counts) Waiting() int { return c.States[Queued] + c.States[Sent] }
+
+// Total returns the number of records kept, over all states.
+func (c Counts) Total() int {
+	n := 0
+	for _, v := range c.States {
+		n += v
+	}
+	return n
+}
 
 // PurgeRequest says what Purge may delete. Tombstones that are outlived go whatever it selects.
 type PurgeRequest struct {

@@ -26,11 +26,14 @@ const sealState = "outbox.seal"
 // Still to be read: IDs, connections, kinds, methods, states, times, status and error codes, request ids,
 // the names of state blobs, and how long things are.
 //
-// Keys are 32 bytes each. They protect a data key of the outbox's own: any of them opens it, and
-// it is then kept under the first. To rotate, put the new key first; once the outbox was opened that way
-// the old one is not needed any more. The data key is random; where e is [Shared] it follows from the first key that
-// the empty outbox was opened with: all processes begin with the same one, and rotating does not help when it leaks. An error that is [ErrSealed] says that no key fits, or that e
-// already holds operations that are not sealed: sealing starts with an empty outbox.
+// Keys are 32 bytes each. They protect a data key of the outbox's own: any of them opens it, and it is then kept under
+// the first. To rotate, put the new key first; once the outbox was opened that way the old one is not needed any more.
+//
+// The data key is random. Where e is [Shared] it follows from the first key that the empty outbox was opened with: all
+// processes begin with the same one, and rotating does not help when it leaks.
+//
+// An error that is [ErrSealed] says that no key fits, or that e already holds operations that are not sealed: sealing
+// starts with an empty outbox.
 //
 // Closing the returned engine closes e. See [RequireUnsealed] for programs that have no keys.
 func Seal(e Engine, keys ...[]byte) (Engine, error) {
