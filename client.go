@@ -158,7 +158,11 @@ func (c *Client) await(ctx context.Context, id string) (Outcome, error) {
 	}
 	o := outcomeOf(&rep.Record, rep.Durable)
 	o.ID = id // the record may not be readable any more
-	return Outcome{}, o.pending(err)
+	p := o.pending(err)
+	if o.Connection != c.cfg.Connection {
+		p.foreign = o.Connection
+	}
+	return Outcome{}, p
 }
 
 // look returns an operation as it is now. One of another connection is none of a fleet's client.

@@ -49,7 +49,7 @@ type OperationFilter struct {
 	Key            Key    // the logical key
 	AllConnections bool   // also other connections' in the same outbox
 	Unacked        bool   // only outcomes that were not taken over yet, in the order they became known
-	Bodies         bool   // with request and answer bodies
+	Bodies         bool   // with request and answer bodies, which Result needs
 }
 
 func (f OperationFilter) query(connection string) outbox.Query {
@@ -72,7 +72,9 @@ func (s *OperationsService) List(ctx context.Context, f OperationFilter) iter.Se
 				yield(Operation{}, err)
 				return
 			}
-			if !yield(operationOf(rec), nil) {
+			op := operationOf(rec)
+			op.bodiless = !f.Bodies
+			if !yield(op, nil) {
 				return
 			}
 		}

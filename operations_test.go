@@ -441,3 +441,44 @@ var errBroken = errors.New("the disk is full")
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+// TestResultOfAListedOperation: a list has no bodies unless it is asked for them, and then says so rather than that
+// Flavoso gave none.
+func TestResultOfAListedOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, nil)
+		id := s.srv.AddOrder(store, mockserver.Order{})
+		_, err := s.Orders.Accept(id, AcceptParams{}).Do(t.Context())
+		require.NoError(t, err)
+		for op, err := range s.Operations.List(t.Context(), OperationFilter{}) {
+			require.NoError(t, err)
+			_, err = Result[Order](op.Outcome)
+			require.ErrorAs(t, err, new(*DecodeError))
+			require.Equal(t, FateDone, FateOf(err))
+			require.ErrorContains(t, err, "OperationFilter.Bodies")
+		}
+		for op, err := range s.Operations.List(t.Context(), OperationFilter{Bodies: true}) {
+			require.NoError(t, err)
+			order, err := Result[Order](op.Outcome)
+			require.NoError(t, err)
+			require.Equal(t, OrderConfirmed, order.Status)
+		}
+	})
+}
+
+// TestAnotherConnectionsOperationDoesNotGoOnHere: a till that got a new connection still finds what the old one left.
+func TestAnotherConnectionsOperationDoesNotGoOnHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, nil)
+		s.srv.Inject(mockserver.Refuse())
+		p, err := s.Orders.Accept("7", AcceptParams{}).Enqueue(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		s.cfg.Connection = "store-43"
+		s.restart()
+		_, err = Attach[Order](s.Client, p.ID()).Wait(t.Context())
+		require.ErrorIs(t, err, ErrPending)
+		require.ErrorContains(t, err, `it is of the connection "store-42", and waits for a client of that`)
+		require.NotContains(t, err.Error(), "goes on by itself")
+	})
+}

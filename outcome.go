@@ -62,13 +62,14 @@ type Outcome struct {
 	Body         []byte // the resource or error as answered, or read back since; may hold guests' data
 	Truncated    bool   // Body is only the beginning of what was answered
 	Replayed     bool   // the deciding answer was a replay (F6)
-	ByOther      bool   // another sender fulfilled the wish
+	ByOther      bool   // another sender fulfilled the wish, and no attempt of this operation can have
 	Stale        bool   // Body is a replay of the past, and reading the present failed
 	Note         string // who decided and why, where a person or Config.Reconcile did
 	Durable      bool   // false while the verdict could not be saved yet
 	SupersededBy string // the newer operation's id
 
-	request []byte // what was asked for, where the record was read with its bodies
+	request  []byte // what was asked for, where the record was read with its bodies
+	bodiless bool   // the record was read without its bodies
 }
 
 // outcomeOf gives a record its public form.
@@ -91,7 +92,8 @@ func outcomeOf(rec *outbox.Record, durable bool) Outcome {
 }
 
 // Result returns exactly what [Call.Do] would have returned for the outcome: the value, or an error for
-// [FateOf]. T must be the call's own type, e.g. Order for Orders.Accept.
+// [FateOf]. T must be the call's own type, e.g. Order for Orders.Accept. Of an operation from Operations.List it needs
+// the bodies: OperationFilter.Bodies.
 func Result[T any](o Outcome) (*T, error) {
 	switch o.State {
 	case StateSucceeded:
@@ -148,6 +150,9 @@ func decodeOutcome[T any](o Outcome) (*T, error) {
 			Err: errors.New("the answer broke off")}
 	} else if o.Reason == reasonTombstone {
 		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Err: errors.New("it was done long ago and is no longer kept")}
+	} else if o.bodiless && o.Status != 204 {
+		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID,
+			Err: errors.New("it was listed without its body: set OperationFilter.Bodies, or use Operations.Get")}
 	} else if needsBody(o) {
 		return nil, &DecodeError{Kind: o.Kind, OperationID: o.ID, Status: o.Status, RequestID: o.RequestID,
 			Err: errors.New("the answer had no body")}
