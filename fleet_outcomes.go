@@ -206,7 +206,7 @@ func (d *fleetOutcomes) first(ctx context.Context, l *fleetLane) (wait time.Dura
 
 // failed returns the pause after one more failure.
 func (d *fleetOutcomes) failed(l *fleetLane) time.Duration {
-	wait := max(d.core.cfg.Retry.Delay(l.count), time.Millisecond)
+	wait := d.core.cfg.delay(l.count)
 	l.count++
 	return wait
 }

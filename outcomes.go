@@ -160,7 +160,7 @@ func (d *outcomes) hand(ctx context.Context, rec *outbox.Record) bool {
 		return true
 	}
 	f := d.failed[rec.Lane]
-	f.again = d.client.cfg.now().Add(d.client.cfg.Retry.Delay(f.count))
+	f.again = d.client.cfg.now().Add(d.client.cfg.delay(f.count))
 	f.count++
 	d.failed[rec.Lane] = f
 	d.client.cfg.Logger.Warn("flavoso.outcome_not_taken", "operation", rec.ID, "kind", rec.Kind, "tries", f.count, "error", err)

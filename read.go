@@ -95,7 +95,7 @@ func (c *Client) read(ctx context.Context, target string, o *readOptions) (wire.
 		return used, err
 	}
 	x, v, attempts, err := c.sender.Read(ctx, target, token, wire.ReadOptions{
-		Delay:          c.cfg.Retry.Delay,
+		Delay:          c.cfg.delay,
 		MaxAttempts:    o.attempts,
 		AttemptTimeout: c.cfg.AttemptTimeout,
 		SeenRequestID:  c.dispatcher.SeenRequestID(ctx, c.cfg.Connection),

@@ -12,9 +12,26 @@ import (
 // Delay is called with the number of failures so far, from 0. It must depend on nothing else (chance
 // aside): after a restart the delays go on from the stored number. It may be called from many goroutines.
 // There is no last attempt: an operation is never given up because of their number. A longer Retry-After of
-// Flavoso's counts instead. Delays above two hours are cut.
+// Flavoso's counts instead. Delays above two hours are cut, and for one that panics a minute is waited.
 type RetryPolicy interface {
 	Delay(attempt int) time.Duration
+}
+
+// Bounds of what a policy says.
+const (
+	leastDelay = time.Millisecond // no storage and no server is asked again and again without a pause
+	mostDelay  = 2 * time.Hour
+)
+
+// delay is what the policy says, within bounds. It is asked where the application's code must not end the program:
+// where it panics, the longest of the default delays counts. (What is sent has bounds of its own in the dispatcher.)
+func (c Config) delay(attempt int) (d time.Duration) {
+	defer func() {
+		if recover() != nil {
+			d = delay.Cap
+		}
+	}()
+	return min(max(c.Retry.Delay(attempt), leastDelay), mostDelay)
 }
 
 // ExponentialJitter draws each delay uniformly from [Floor, min(Cap, Base·2ⁿ)], so that the tills of a

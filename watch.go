@@ -357,7 +357,7 @@ func (w *watch) owe(ctx context.Context, key orderKey, err error) {
 		w.owed[key.ID] = o
 		w.save(ctx)
 	}
-	o.again = time.Now().Add(w.client.cfg.Retry.Delay(o.tries))
+	o.again = time.Now().Add(w.client.cfg.delay(o.tries))
 	o.tries++
 	w.client.cfg.Logger.Warn("flavoso.watch_not_taken", "watch", w.params.Name, "order", key.ID, "tries", o.tries, "error", err)
 }
