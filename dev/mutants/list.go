@@ -54,6 +54,11 @@ func aboutKeys() []Mutant {
 				a.header.Del("X-Request-Id")
 			}
 		}),
+		answering("no request id on replays", "F1", func(*http.Request) bool { return true }, func(_ *http.Request, a *recorded) {
+			if a.header.Get("Idempotent-Replayed") != "" {
+				a.header.Del("X-Request-Id")
+			}
+		}),
 		answering("refusals as plain text", "F1", func(*http.Request) bool { return true }, func(_ *http.Request, a *recorded) {
 			if a.status == 404 {
 				a.header.Set("Content-Type", "text/plain")
