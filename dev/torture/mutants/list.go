@@ -4,6 +4,7 @@
 package mutants
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flavoso/flavoso-go/dev/torture/overlay"
@@ -52,7 +53,7 @@ func dying(point string, kinds ...string) func(*rig.Style) {
 
 // All returns every mutant.
 func All() []Mutant {
-	return append(aboutSending(), aboutKeeping()...)
+	return slices.Concat(aboutSending(), aboutKeeping(), aboutFleets())
 }
 
 // aboutSending are clients that send wrongly, or misread what they are answered.

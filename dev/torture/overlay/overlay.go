@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Patch is a place in a package of the root module and what stands there instead.
+// Patch is a place in a package of the repository and what stands there instead.
 type Patch struct {
 	Dir string // of the package, relative to the root of the repository
 	Old string // occurs exactly once in the package's files; "" = New is a file of its own

@@ -14,7 +14,7 @@ import (
 // Env is the environment variable that carries a child's plan as JSON.
 const Env = "FLAVOSO_TORTURE_PLAN"
 
-// ClockEnv is the environment variable the till's wall clock follows; see the overlay of package mutants.
+// ClockEnv is the environment variable the till's wall clock follows; see package overlay.
 const ClockEnv = "FLAVOSO_TORTURE_CLOCK"
 
 // The points at which a till can kill itself, beside those of the storage ([bolttest.Points]).
