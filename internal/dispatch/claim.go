@@ -160,11 +160,11 @@ func (d *Dispatcher) claim(g group, now time.Time) (time.Time, error) {
 
 	recs, err := d.engine.Claim(d.ctx, q)
 	d.claimFailed(err)
-	var started []outbox.Record
-	var members []*connection
+	started := make([]*outbox.Record, 0, len(recs))
+	members := make([]*connection, 0, len(recs))
 	for i := range recs {
 		if recs[i].State != outbox.Expired {
-			started = append(started, recs[i])
+			started = append(started, &recs[i])
 			members = append(members, d.meet(d.ctx, recs[i].Connection))
 		}
 	}
@@ -184,7 +184,7 @@ func (d *Dispatcher) claim(g group, now time.Time) (time.Time, error) {
 		}
 	}
 	for i, rec := range started {
-		d.start(members[i], rec, req)
+		d.start(members[i], *rec, req)
 	}
 	switch {
 	case err != nil:

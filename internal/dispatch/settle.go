@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/flavoso/flavoso-go/outbox"
@@ -45,7 +46,9 @@ func (d *Dispatcher) settled(ctx context.Context, rec outbox.Record, asked outbo
 	switch {
 	case s.Err == nil:
 		rec = s.Record
-		d.log.Debug("flavoso.settled", "operation", rec.ID, "kind", rec.Kind, "state", rec.State, "attempts", rec.Attempts)
+		if d.log.Enabled(ctx, slog.LevelDebug) {
+			d.log.Debug("flavoso.settled", "operation", rec.ID, "kind", rec.Kind, "state", rec.State, "attempts", rec.Attempts)
+		}
 	case lost:
 		// Either an earlier try to save this saved it, although its result stayed unknown, or the claim
 		// was taken over. The record as it is now tells, in both cases.

@@ -146,11 +146,12 @@ func (t *txn) keep(h *file) {
 // flush takes the changes over into the index.
 func (t *txn) flush() {
 	index := t.tx.Bucket([]byte(indexBucket))
+	at := index.Cursor() // one for all: bbolt's Delete makes another for each
 	for _, x := range t.buffer.changes.list {
-		if x.value == nil {
-			t.fail(index.Delete(x.key))
-		} else {
+		if x.value != nil {
 			t.fail(index.Put(x.key, x.value))
+		} else if k, _ := at.Seek(x.key); bytes.Equal(k, x.key) {
+			t.fail(at.Delete())
 		}
 	}
 	t.buffer.changes = &changes{}

@@ -193,7 +193,9 @@ func (t *txn) claim(q *outbox.ClaimRequest) []outbox.Record {
 	skip := func(h dueHead) bool {
 		return t.claimed(h) || t.holds(h.connection) && t.held(t.load(h.seq, h.connection, false), q.Now)
 	}
-	for _, h := range t.dueHeads(q.Scope, until, q.Limit+len(out), skip) {
+	heads := t.dueHeads(q.Scope, until, q.Limit+len(out), skip)
+	out = slices.Grow(out, min(len(heads), q.Limit-len(out)))
+	for _, h := range heads {
 		if len(out) >= q.Limit {
 			break
 		}
