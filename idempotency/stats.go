@@ -27,7 +27,7 @@ type Counters struct {
 	New             uint64 // claims of new operations
 	TakenOver       uint64
 	Replays         uint64
-	InProgress      uint64 // key collisions: a repeat met a running operation
+	InProgress      uint64 // key collisions: a repeat met a running operation; one that waits asks more than once
 	Mismatches      uint64 // a key came with another request
 	Uncertain       uint64 // claims refused because the result is unknown
 	ResultGone      uint64
