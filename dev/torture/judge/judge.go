@@ -3,7 +3,6 @@ package judge
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flavoso/flavoso-go/dev/torture/account"
@@ -87,24 +86,39 @@ var (
 
 // told compares what a till was promised about one operation with what it was told later.
 func (f *file) told(o *operation) {
+	f.delivered(o)
+	f.fates(o)
+	f.revisions(o)
+	f.seen(o)
+}
+
+// delivered: what was accepted is in the outbox and settled, and its outcome was handed over and taken.
+func (f *file) delivered(o *operation) {
 	state := o.state()
 	last := ""
 	if n := len(o.outcomes); n > 0 {
 		last = o.outcomes[n-1].State
 	}
+	purged := o.till.Purges && last != "" && !slices.Contains(parked, last)
 	switch {
-	case o.saved >= 0 && o.kept == nil && !(o.till.Purges && last != "" && !slices.Contains(parked, last)):
-		f.object("missing", o, "%s was accepted, and the outbox does not know it", o)
-	case o.kept != nil && slices.Contains(waiting, state) && !f.held(o):
+	case o.kept == nil:
+		if o.saved >= 0 && !purged {
+			f.object("missing", o, "%s was accepted, and the outbox does not know it", o)
+		}
+	case slices.Contains(waiting, state) && !f.held(o):
 		f.object("not settled", o, "%s still waits although nothing is in its way", o)
-	case o.kept != nil && o.kept.Revision > 0 && !slices.ContainsFunc(o.outcomes, func(e account.Event) bool {
+	case o.kept.Revision > 0 && !slices.ContainsFunc(o.outcomes, func(e account.Event) bool {
 		return e.Revision == o.kept.Revision && e.State == o.kept.State
 	}):
 		f.object("not delivered", o, "%s is %s, and nobody was told", o, state)
-	case o.kept != nil && o.kept.Revision > 0 && !o.kept.Acked:
+	case o.kept.Revision > 0 && !o.kept.Acked:
 		f.object("not delivered", o, "%s is %s, and counts as not taken over", o, state)
 	}
-	notSent := 0
+}
+
+// fates: what callers were told is what became of it.
+func (f *file) fates(o *operation) {
+	state, notSent := o.state(), 0
 	for _, e := range o.fates {
 		ok := true
 		switch e.Fate {
@@ -123,6 +137,10 @@ func (f *file) told(o *operation) {
 	if o.canceled && state != "canceled" {
 		f.object("told wrongly", o, "%s was cancelled, and it is %s", o, state)
 	}
+}
+
+// revisions: they come in their order, and none of them changes.
+func (f *file) revisions(o *operation) {
 	for i, e := range o.outcomes {
 		if i > 0 && e.Revision < o.outcomes[i-1].Revision {
 			f.object("told wrongly", o, "%s: revision %d was delivered after %d", o, e.Revision, o.outcomes[i-1].Revision)
@@ -131,16 +149,21 @@ func (f *file) told(o *operation) {
 			f.object("told wrongly", o, "%s: revision %d was once %s and once %s", o, e.Revision, o.outcomes[i-1].State, e.State)
 		}
 	}
+}
+
+// seen compares what it is said to be with what the server has seen of it.
+func (f *file) seen(o *operation) {
+	state, heard := o.state(), len(o.heard()) > 0
 	if o.rolledBack && o.begins == 1 && (o.kept != nil || len(o.requests) > 0 || len(o.outcomes) > 0) {
 		f.object("told wrongly", o, "%s was rolled back, and it is there", o)
 	}
-	if heard := o.heard(); len(heard) > 0 && slices.Contains(neverSent, state) {
+	if heard && slices.Contains(neverSent, state) {
 		f.object("told wrongly", o, "%s is %s, which says that it was never sent, and the server has seen it", o, state)
 	}
 	if state == "rejected" && !o.shared && !slices.ContainsFunc(o.requests, refusal) {
 		f.object("told wrongly", o, "%s is rejected, and the server has not refused it", o)
 	}
-	if o.saved < 0 && o.kept == nil && len(o.heard()) > 0 && !o.till.Purges {
+	if o.saved < 0 && o.kept == nil && heard && !o.till.Purges {
 		f.object("missing", o, "the server has seen %s, and the outbox does not know it", o)
 	}
 }
@@ -306,5 +329,5 @@ func (f *file) pair(a, b *operation) {
 // sent reports whether it ended by being sent.
 func sent(o *operation) bool {
 	s := o.state()
-	return (s == "succeeded" || s == "rejected") && strings.Contains("succeeded rejected", s)
+	return s == "succeeded" || s == "rejected"
 }
