@@ -113,10 +113,10 @@ func TestQueriesAreNotShown(t *testing.T) {
 	require.NoError(t, s.Operations.Export(t.Context(), &export, OperationFilter{}))
 	other := NewCall[Order](s.Client, "POST", "/print?guest="+guest, "other").WithKey(call.Key())
 	_, reused := other.Do(t.Context())
-	_, unknown := Get[Order](t.Context(), s.Client, "/nothing?guest="+guest, nil)
+	_, unknown := Get[Order](contextFor(t, time.Minute), s.Client, "/nothing?guest="+guest, nil)
 	require.ErrorIs(t, unknown, ErrNotFound)
 	id := s.srv.AddOrder(store, mockserver.Order{})
-	_, misfit := Get[int](t.Context(), s.Client, "/orders/"+id+"?guest="+guest, nil)
+	_, misfit := Get[int](contextFor(t, time.Minute), s.Client, "/orders/"+id+"?guest="+guest, nil)
 	require.ErrorAs(t, misfit, new(*DecodeError))
 	for _, text := range []string{export.String(), o.String(), err.Error(), reused.Error(), unknown.Error(), misfit.Error(), fmt.Sprint(call)} {
 		require.NotContains(t, text, guest)
