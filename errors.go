@@ -226,17 +226,18 @@ func (e *UncertainError) Error() string {
 // Is matches ErrUncertain and ErrUnknown.
 func (e *UncertainError) Is(target error) bool { return target == ErrUncertain || target == ErrUnknown }
 
-// AbandonedError says that somebody gave the operation up. It is not sent again. When it may have been
+// AbandonedError says that the operation was given up: by somebody's decision, or because what it asked for was over
+// before anybody could know whether it was done, as a pause may be. It is not sent again. When it may have been
 // sent before (MaybeSent), errors.Is(err, ErrUnknown) holds; otherwise nothing happened.
 type AbandonedError struct {
 	OperationID string
 	Key         Key
 	MaybeSent   bool   // false = provably nothing happened
-	Note        string // who gave it up, and why
+	Note        string // who or what gave it up, and why
 }
 
 func (e *AbandonedError) Error() string {
-	return fmt.Sprintf("flavoso: operation %s was given up by a decision (may have been sent: %t)", e.OperationID, e.MaybeSent)
+	return fmt.Sprintf("flavoso: operation %s was given up (may have been sent: %t)", e.OperationID, e.MaybeSent)
 }
 
 // Is matches ErrUnknown when the operation may have been sent.

@@ -174,7 +174,7 @@ func TestTheWaitCountsFromTheLastAttemptThatMayRun(t *testing.T) {
 				for range 4 {
 					s.srv.Inject(mockserver.Status(status).Code(code).On("POST", "/bookings").Times(1))
 				}
-				s.srv.Inject(mockserver.Late(75 * time.Second).On("POST", "/bookings").Times(1))
+				s.srv.Inject(mockserver.Late(75*time.Second).On("POST", "/bookings").Times(1))
 				s.srv.Inject(mockserver.Status(status).Code(code).On("POST", "/bookings"))
 				call := s.Bookings.Create("17", booking(4))
 				_, err := call.Do(forHours(t, 1))

@@ -134,7 +134,7 @@ type Result struct {
 	Body      []byte            // its body, or the fresher one read after it
 	Truncated bool              // the body was not kept (disk full, over the limit)
 	Replayed  bool              // the deciding answer carried Idempotent-Replayed: true (F6)
-	ByOther   bool              // the wish was fulfilled by another sender's request
+	ByOther   bool              // the wish was fulfilled by another sender's request; no own one can have done it
 	Stale     bool              // the body is a replay of the past; reading the present failed
 	Resource  string            // id of the resource in the answer
 	Note      string            // an operator's or reconciler's note

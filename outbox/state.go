@@ -26,7 +26,7 @@ const (
 	Uncertain  State = "uncertain"  // may have been done, and nothing can tell any more by itself
 	Blocked    State = "blocked"    // not sent by itself any more: something between here and Flavoso, or its lane, is in the way
 	Damaged    State = "damaged"    // its record cannot be read whole; counts as sent, is never sent again
-	Abandoned  State = "abandoned"  // given up by an operator's decision
+	Abandoned  State = "abandoned"  // given up: by a decision, or because its time was over and nothing could tell any more
 )
 
 // States lists every state, in the order in which they are documented.
