@@ -196,7 +196,7 @@ func TestExportWritesAWholeFileOrNone(t *testing.T) {
 func TestWatchEndsWhenItIsInterrupted(t *testing.T) {
 	s := newShop(t)
 	s.fill()
-	cmd := exec.Command(binary, "outbox", "watch", s.path, "--interval", "20ms")
+	cmd := exec.Command(binary, "outbox", "watch", s.path, "--interval", "200ms")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -32,8 +32,6 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 			if interval <= 0 {
 				return usagef("--interval must be more than nothing")
 			}
-			tick := time.NewTicker(interval)
-			defer tick.Stop()
 			var last *inspect.Status
 			var failing time.Time // since when; zero = the last look succeeded
 			for {
@@ -53,7 +51,7 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 					if last == nil || time.Since(failing) > watchPatience {
 						return err
 					}
-					if !next(cmd.Context(), tick) {
+					if !next(cmd.Context(), interval) {
 						return nil
 					}
 					continue
@@ -67,7 +65,7 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 				if last = &s; drained && s.Waiting() == 0 {
 					return nil
 				}
-				if !next(cmd.Context(), tick) {
+				if !next(cmd.Context(), interval) {
 					return nil
 				}
 			}
@@ -82,10 +80,13 @@ look only, so that a till can start meanwhile; from then on the till is asked.`,
 // watchPatience is how long watch goes on although it cannot look.
 const watchPatience = 5 * time.Second
 
-// next waits for the next look; false = it was interrupted.
-func next(ctx context.Context, tick *time.Ticker) bool {
+// next waits from one look to the next, however long a look takes, so that a till finds its file free; false = it was
+// interrupted.
+func next(ctx context.Context, interval time.Duration) bool {
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	select {
-	case <-tick.C:
+	case <-timer.C:
 		return true
 	case <-ctx.Done():
 		return false
