@@ -138,7 +138,7 @@ func TestStepsReadByIndexes(t *testing.T) {
 				"nextDueWalk":          {pgoutbox.Statement("nextDueWalk"), 512, nil, one},
 				"oldest":               {pgoutbox.Statement("oldest"), "second"},
 				"oldestOfAll":          {pgoutbox.Statement("oldestOfAll")},
-				"purgeable":            {pgoutbox.Statement("purgeable"), now.Add(-time.Hour), 100, true},
+				"purgeable":            {pgoutbox.Statement("purgeable"), now.Add(-time.Hour), 100, true, ""},
 				"list unacked":         list(outbox.Query{ByOutcome: true, Unacked: true, Limit: 50}),
 				"list unacked of":      list(outbox.Query{ByOutcome: true, Unacked: true, Connection: "second", Limit: 50}),
 				"list waiting":         list(outbox.Query{States: []outbox.State{outbox.Queued, outbox.Sent}, Limit: 50}),
