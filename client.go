@@ -75,7 +75,7 @@ func Open(cfg Config) (*Client, error) {
 	}
 	err = of.start(dispatch.Config{Connections: []dispatch.Connection{{Name: cfg.Connection, Token: cfg.token}}})
 	if err != nil {
-		return nil, unopened{err}
+		return nil, err
 	}
 	if n := c.Status().Foreign; n > 0 {
 		cfg.Logger.Warn("flavoso.foreign_operations", "connection", cfg.Connection, "waiting", n)

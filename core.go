@@ -75,7 +75,7 @@ func (c *core) start(d dispatch.Config) error {
 	var err error
 	if c.dispatcher, err = dispatch.New(d); err != nil {
 		c.stop()
-		return errors.Join(err, c.closeEngine())
+		return unopened{errors.Join(err, c.closeEngine())}
 	}
 	c.dispatcher.Start()
 	if c.cfg.Concurrency > 0 { // who hands over no outcomes does not know which of them others still have to

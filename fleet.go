@@ -84,7 +84,8 @@ type Fleet struct {
 }
 
 // OpenFleet takes up what is pending in the outbox, for every connection in it, and returns a fleet that
-// sends in the background. It fails with a *ParamError when the configuration lacks or contradicts something.
+// sends in the background. It fails with a *ParamError when the configuration lacks or contradicts something, and with the
+// storage's error when the outbox cannot be read. Both are ErrNotSaved.
 func OpenFleet(cfg FleetConfig) (*Fleet, error) {
 	if cfg.Outbox == nil {
 		return nil, &ParamError{Field: "FleetConfig.Outbox", Rule: "is required: set it to an engine, e.g. of the module postgres"}

@@ -43,6 +43,15 @@ func connectionOf(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
+// An outbox that cannot be used has saved nothing, whoever opens it.
+func TestFleetThatCannotOpenHasSavedNothing(t *testing.T) {
+	engine := outbox.NewMemory()
+	require.NoError(t, engine.Close())
+	_, err := OpenFleet(FleetConfig{Outbox: engine, Token: StaticToken("token")})
+	require.ErrorIs(t, err, ErrNotSaved)
+	require.ErrorIs(t, err, outbox.ErrClosed)
+}
+
 func TestFleetConfig(t *testing.T) {
 	good := func() FleetConfig {
 		return FleetConfig{Outbox: outbox.NewMemory(), Token: StaticToken("token")}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flavoso/flavoso-go/internal/delay"
+	"github.com/flavoso/flavoso-go/internal/dispatch"
 )
 
 // RetryPolicy says how long to wait between attempts.
@@ -17,21 +18,12 @@ type RetryPolicy interface {
 	Delay(attempt int) time.Duration
 }
 
-// Bounds of what a policy says.
-const (
-	leastDelay = time.Millisecond // no storage and no server is asked again and again without a pause
-	mostDelay  = 2 * time.Hour
-)
+// leastDelay keeps a policy of no delays from asking storage and servers again and again without a pause.
+const leastDelay = time.Millisecond
 
-// delay is what the policy says, within bounds. It is asked where the application's code must not end the program:
-// where it panics, the longest of the default delays counts. (What is sent has bounds of its own in the dispatcher.)
-func (c Config) delay(attempt int) (d time.Duration) {
-	defer func() {
-		if recover() != nil {
-			d = delay.Cap
-		}
-	}()
-	return min(max(c.Retry.Delay(attempt), leastDelay), mostDelay)
+// delay is what the policy says, within bounds, for what the dispatcher does not send: reads, outcomes, watches.
+func (c Config) delay(attempt int) time.Duration {
+	return max(dispatch.Bounded(c.Retry.Delay)(attempt), leastDelay)
 }
 
 // ExponentialJitter draws each delay uniformly from [Floor, min(Cap, Base·2ⁿ)], so that the tills of a

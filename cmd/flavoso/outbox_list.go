@@ -192,8 +192,7 @@ func (f *outboxFlags) printStatus(cmd *cobra.Command, s *inspect.Status) error {
 		}
 	}
 	for _, r := range s.Reports {
-		fmt.Fprintf(&b, "found %s: %s\n", stamp(r.At), clean(describeReport(outbox.Report{At: r.At, Cause: r.Cause, Aside: r.Aside,
-			Salvaged: r.Salvaged, Damaged: r.Damaged, Lost: r.Lost, Suspect: r.Suspect})))
+		fmt.Fprintf(&b, "found %s: %s\n", stamp(r.At), clean(describeReport(outbox.Report(r))))
 	}
 	for _, path := range s.Aside {
 		if !slices.ContainsFunc(s.Reports, func(r inspect.Report) bool { return r.Aside == path }) {

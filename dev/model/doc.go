@@ -14,7 +14,8 @@
 // is written down once more, as the table in policy.go; TestPolicyIsTheProducts runs the real client through its
 // public API over each of the 1848 rows of that table and compares what it saves, and that it sends once, or
 // not at all, as the table says. TestKeysAreTheServers does the same for Flavoso's keys and package idempotency.
-// A change of the product that the model does not follow fails a test here.
+// A change of the product that the model does not follow fails a test here. What the tables of the model itself must hold
+// (a state, a reason or a token has its number) ends the program by a panic: it is a mistake in the model, and no finding.
 //
 // Modelled are one or two operations, one or two tills with outboxes of their own or two workers on one
 // under leases, Flavoso's keys (free, running, dead and leased, held, forgotten) and resources, and a clock.

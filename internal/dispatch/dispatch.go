@@ -88,7 +88,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	cfg.Delay = bounded(cfg.Delay)
+	cfg.Delay = Bounded(cfg.Delay)
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Dispatcher{
 		cfg: cfg, engine: cfg.Engine, shared: outbox.Shared(cfg.Engine), log: log,
@@ -118,9 +118,9 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// bounded keeps a delay policy within what the dispatcher can tell from a clock that was set. It is called
+// Bounded keeps a delay policy within what the dispatcher can tell from a clock that was set. It is called
 // where nothing may panic, and where it does the longest of the default delays counts.
-func bounded(policy func(attempt int) time.Duration) func(attempt int) time.Duration {
+func Bounded(policy func(attempt int) time.Duration) func(attempt int) time.Duration {
 	return func(attempt int) (pause time.Duration) {
 		defer func() {
 			if recover() != nil {

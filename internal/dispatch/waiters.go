@@ -120,8 +120,8 @@ const (
 	lookLatest  = 5 * time.Second
 )
 
-// lookAgain returns when a wait that has taken so long looks again.
-func lookAgain(waited time.Duration) time.Duration {
+// untilLook returns when a wait that has taken so long looks again.
+func untilLook(waited time.Duration) time.Duration {
 	d := min(max(waited/2, lookSoonest), lookLatest)
 	return d - d/8 + rand.N(d/4)
 }
@@ -134,7 +134,7 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 	defer d.noLongerFresh(id)
 	noted := false
 	began := time.Now()
-	elsewhere := time.NewTimer(lookAgain(0)) // it may be another process that ends it
+	elsewhere := time.NewTimer(untilLook(0)) // it may be another process that ends it
 	defer elsewhere.Stop()
 	if !d.shared {
 		elsewhere.Stop()
@@ -155,7 +155,7 @@ func (d *Dispatcher) Await(ctx context.Context, id string) (Report, error) {
 		select {
 		case <-changed:
 		case <-elsewhere.C:
-			elsewhere.Reset(lookAgain(time.Since(began)))
+			elsewhere.Reset(untilLook(time.Since(began)))
 		case <-ctx.Done():
 			return rep, ContextError(ctx)
 		case <-d.ctx.Done():

@@ -103,7 +103,7 @@ type Status struct {
 	Till      *Till                `json:"till,omitempty"`    // of the running till that was asked
 }
 
-// Report is what was found wrong with an outbox and what became of it.
+// Report is an outbox.Report in its stable form.
 type Report struct {
 	At       time.Time `json:"at"`
 	Cause    string    `json:"cause"`
@@ -117,7 +117,8 @@ type Report struct {
 // ReportsOf gives what an engine has found wrong its stable form.
 func ReportsOf(e outbox.Engine) (out []Report) {
 	for _, r := range outbox.Reports(e) {
-		out = append(out, Report{At: r.At.UTC(), Cause: r.Cause, Aside: r.Aside, Salvaged: r.Salvaged, Damaged: r.Damaged, Lost: r.Lost, Suspect: r.Suspect})
+		r.At = r.At.UTC()
+		out = append(out, Report(r))
 	}
 	return out
 }

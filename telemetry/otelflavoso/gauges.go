@@ -13,8 +13,8 @@ import (
 type Source interface{ Status() flavoso.Status }
 
 // Observe registers the gauges, which are read from the clients at each collection; what is told is the sum over
-// them. Where a client's totals could not be read, none are told. Reading costs the same at any backlog. Call it once for all clients of a process, and Unregister before
-// they are closed: a closed client has nothing to tell.
+// them. Where a client's totals could not be read, none are told. Reading costs the same at any backlog. Call it once for
+// all clients of a process, and Unregister before they are closed: a closed client has nothing to tell.
 func Observe(o Options, clients ...Source) (metric.Registration, error) {
 	if len(clients) == 0 {
 		return nil, errors.New("otelflavoso: a client is required")
